@@ -1,0 +1,1 @@
+"""Hydra configurations, as package data."""

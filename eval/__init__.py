@@ -1,0 +1,1 @@
+"""Evaluators: success of scenarios and of single skills, with intervals."""

@@ -1,0 +1,102 @@
+"""What an evaluation prints and writes: the JSON of design.md section 6 and its tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+
+from eval.evaluate import Evaluation
+from eval.statistics import wilson
+from hab.episodes import SCENARIOS
+
+
+def interaction_names(count: int) -> list[str]:
+    """Name `count` interactions in plan order: "pick 1", "place 1", "pick 2" …"""
+    return [f"{('pick', 'place')[i % 2]} {i // 2 + 1}" for i in range(count)]
+
+
+def to_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the report of `--json FILE`."""
+    request, results = evaluation.request, evaluation.results
+    agent = request.agent
+    successes = sum(r.success for r in results)
+    interactions = [
+        {"name": name, "success": _rate(achieved, len(results)), "ci95": _interval(achieved, len(results))}
+        for name, achieved in _interaction_counts(evaluation)
+    ]
+    return {
+        "scenario": request.name,
+        "sim": "mujoco",
+        "split": request.split,
+        "episodes": len(results),
+        "seed": request.seed,
+        "agent": {
+            "skills": agent.skills,
+            "skill_nav": agent.skill_nav,
+            "nav_skill": agent.nav_skill,
+            "stop_mask": agent.stop_mask,
+        },
+        "success": _rate(successes, len(results)),
+        "success_ci95": _interval(successes, len(results)),
+        "interactions": interactions,
+        "steps": sum(r.steps for r in results),
+        "seconds": round(evaluation.seconds, 1),
+        "episode_results": [{k: v for k, v in asdict(r).items() if k != "trace"} for r in results],
+    }
+
+
+def trace_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return every skill call of every episode, ready for JSON Lines."""
+    return [{"episode": r.index, "scene": r.scene, **row} for r in evaluation.results for row in r.trace]
+
+
+def tables(evaluation: Evaluation) -> Group:
+    """Return the per-interaction table and, if anything failed, the causes."""
+    request, results = evaluation.request, evaluation.results
+    kind = "scenario" if request.name in SCENARIOS else "skill"
+    success = Table(title=f"{request.name} ({kind}), {request.split}, {request.agent.skills} skills")
+    for heading in ("interaction", "success", "95 % interval", "episodes"):
+        success.add_column(heading, justify="left" if heading == "interaction" else "right")
+    rows = _interaction_counts(evaluation)
+    for name, achieved in rows:
+        success.add_row(name, *_cells(achieved, len(results)))
+    if rows:
+        success.add_section()
+    success.add_row("whole task" if rows else request.name, *_cells(sum(r.success for r in results), len(results)))
+
+    parts: list[Any] = [success]
+    causes = Counter((r.failed_skill, r.reason) for r in results if not r.success)
+    if causes:
+        failures = Table(title="what failed")
+        failures.add_column("skill")
+        failures.add_column("reason")
+        failures.add_column("episodes", justify="right")
+        for (skill, reason), count in causes.most_common():
+            failures.add_row(skill, reason, str(count))
+        parts.append(failures)
+    steps = sum(r.steps for r in results)
+    parts.append(f"{steps} control steps in {evaluation.seconds:.1f} s ({steps / evaluation.seconds:.0f} steps/s)")
+    return Group(*parts)
+
+
+def _interaction_counts(evaluation: Evaluation) -> list[tuple[str, int]]:
+    results = evaluation.results
+    names = interaction_names(len(results[0].interactions))
+    return [(name, sum(r.interactions[i] for r in results)) for i, name in enumerate(names)]
+
+
+def _cells(successes: int, trials: int) -> tuple[str, str, str]:
+    low, high = wilson(successes, trials)
+    return f"{successes / trials:.2f}", f"{low:.2f} – {high:.2f}", f"{successes}/{trials}"
+
+
+def _rate(successes: int, trials: int) -> float:
+    return round(successes / trials, 4)
+
+
+def _interval(successes: int, trials: int) -> list[float]:
+    return [round(bound, 4) for bound in wilson(successes, trials)]

@@ -1,0 +1,1 @@
+"""The Home Assistant Benchmark: apartments, the Fetch robot, episodes, sensors and measures."""

@@ -1,0 +1,230 @@
+"""Episodes: which apartment, where the robot and the objects start, what has to go where.
+
+An episode is a pure function of (scenario, split, index): no file is read and no physics is run, so it is the same on
+every machine. Objects stand upright on their receptacles; every target can be reached by the base at its start and
+at its goal (`approach_poses`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from hab.layout import SPLIT_SEEDS, generate_scene
+from hab.navgrid import NavGrid
+from hab.objects import OBJECTS
+from hab.scene import Receptacle, Scene, Vec3
+
+SCENARIOS = ("tidy_house", "prepare_groceries", "set_table")
+SKILLS = ("navigate", "pick", "place", "open_fridge", "close_fridge", "open_cabinet", "close_cabinet")
+SPLITS = tuple(SPLIT_SEEDS)
+
+FRIDGE_START_RAD = 2.0
+"""The fridge's door where a scenario starts with it open."""
+OBJECT_GAP_M = 0.06
+"""Free space between two objects' bounding circles."""
+HEAD_ROOM_M = 0.14
+"""Objects go only where this much stays free above them: the gripper's half thickness and some."""
+REACH_M = (0.50, 0.95)
+"""Base centre to object, nearest and farthest, from which the arm can work."""
+APPROACH_ANGLES = (0.0, 0.35, -0.35, 0.7, -0.7)
+"""Directions (rad off the receptacle's front) from which a robot may approach."""
+BOWL = "024_bowl"
+FRUITS = ("013_apple", "017_orange")
+_FRIDGE_MAX_HEIGHT_M = 0.15
+_ATTEMPTS = 200
+
+
+@dataclass(frozen=True)
+class Target:
+    """An object to rearrange. Positions are the object's centre of mass in the world (m)."""
+
+    object: str
+    start_receptacle: str
+    goal_receptacle: str
+    start_pos: Vec3
+    goal_pos: Vec3
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A start state of one scenario; everything a simulator needs to lay it out."""
+
+    scenario: str
+    split: str
+    index: int
+    scene_seed: int
+    robot: tuple[float, float, float]
+    """Base x, y (m) and yaw (rad) in the world."""
+    objects: dict[str, tuple[Vec3, float]]
+    """Every object of the apartment: centre of mass in the world and yaw."""
+    joints: dict[str, float]
+    """Start positions of the articulations that do not start closed."""
+    targets: tuple[Target, ...]
+
+
+class Unsolvable(Exception):
+    """This draw cannot be laid out; the generator draws again."""
+
+
+@lru_cache(maxsize=8)
+def load_scene(seed: int) -> Scene:
+    """Return the apartment of a seed, cached."""
+    return generate_scene(seed)
+
+
+@lru_cache(maxsize=8)
+def load_grid(seed: int) -> NavGrid:
+    """Return the navigation grid of an apartment with everything closed, cached."""
+    return NavGrid(load_scene(seed))
+
+
+def make_episode(scenario: str, split: str, index: int) -> Episode:
+    """Return one episode of a scenario.
+
+    Consecutive indices visit the split's apartments in turn. Raises `ValueError` for an unknown scenario or split.
+    """
+    if scenario not in SCENARIOS:
+        raise ValueError(f"unknown scenario {scenario!r}; choose from {', '.join(SCENARIOS)}")
+    seed = scene_seed(split, index)
+    scene, grid = load_scene(seed), load_grid(seed)
+    for attempt in range(_ATTEMPTS):
+        rng = np.random.default_rng([SCENARIOS.index(scenario), SPLITS.index(split), index, attempt])
+        layout = Layout(scene, grid, rng)
+        try:
+            targets = _DRAWS[scenario](layout)
+            layout.add_clutter()
+            robot = layout.draw_robot()
+        except Unsolvable:
+            continue
+        return Episode(scenario, split, index, seed, robot, layout.objects, layout.joints, tuple(targets))
+    raise RuntimeError(f"no {scenario} episode fits apartment {seed} ({split} {index})")
+
+
+def scene_seed(split: str, index: int) -> int:
+    """Return the apartment of a split's episode."""
+    if split not in SPLIT_SEEDS:
+        raise ValueError(f"unknown split {split!r}; choose from {', '.join(SPLITS)}")
+    seeds = SPLIT_SEEDS[split]
+    return seeds[index % len(seeds)]
+
+
+def approach_poses(
+    grid: NavGrid, receptacle: Receptacle, position: Sequence[float], reach_m: Iterable[float]
+) -> list[tuple[float, float, float]]:
+    """Return base poses (x, y, yaw) that face a position on a receptacle, best directions first.
+
+    Only poses the base can drive to count: free cells of the grid's largest component.
+    """
+    poses = []
+    for off in APPROACH_ANGLES:
+        for front in receptacle.fronts:
+            angle = receptacle.yaw + front + off
+            for distance in reach_m:
+                x = position[0] + distance * math.cos(angle)
+                y = position[1] + distance * math.sin(angle)
+                if grid.is_free(x, y) and grid.largest_component[grid.cell(x, y)]:
+                    poses.append((x, y, math.remainder(angle + math.pi, 2.0 * math.pi)))
+    return poses
+
+
+@dataclass
+class Layout:
+    """Places objects one by one; what is placed keeps its distance from what is there, starts and goals alike."""
+
+    scene: Scene
+    grid: NavGrid
+    rng: np.random.Generator
+    objects: dict[str, tuple[Vec3, float]] = field(default_factory=dict)
+    joints: dict[str, float] = field(default_factory=dict)
+    taken: list[tuple[float, float, float, float]] = field(default_factory=list)
+    """x, y, z and bounding radius of every spot in use."""
+
+    def receptacles(self, *kinds: str) -> list[Receptacle]:
+        """Return the receptacles of the kinds named, or all that are open to the room."""
+        return [r for r in self.scene.receptacles if (r.kind in kinds if kinds else r.articulation == "")]
+
+    def spot(self, name: str, receptacles: Sequence[Receptacle]) -> tuple[Receptacle, Vec3]:
+        """Draw a free, reachable spot for an object on one of the receptacles."""
+        model = OBJECTS[name]
+        for _ in range(40):
+            receptacle = receptacles[int(self.rng.integers(len(receptacles)))]
+            if receptacle.clearance_m < 2.0 * model.half_extents[2] + HEAD_ROOM_M:
+                continue
+            u, v = self.rng.uniform(-1.0, 1.0, 2) * receptacle.half_extents
+            cos, sin = math.cos(receptacle.yaw), math.sin(receptacle.yaw)
+            x = receptacle.center[0] + cos * u - sin * v
+            y = receptacle.center[1] + sin * u + cos * v
+            z = receptacle.center[2] + model.half_height_m
+            if all(
+                math.hypot(x - tx, y - ty) > model.radius_m + radius + OBJECT_GAP_M or abs(z - tz) > 0.25
+                for tx, ty, tz, radius in self.taken
+            ) and approach_poses(self.grid, receptacle, (x, y), np.arange(*REACH_M, 0.05)):
+                self.taken.append((x, y, z, model.radius_m))
+                return receptacle, (x, y, z)
+        raise Unsolvable
+
+    def put(self, name: str, receptacles: Sequence[Receptacle]) -> tuple[Receptacle, Vec3]:
+        """Place an object at a drawn spot with a drawn yaw."""
+        receptacle, position = self.spot(name, receptacles)
+        self.objects[name] = (position, float(self.rng.uniform(-math.pi, math.pi)))
+        return receptacle, position
+
+    def target(self, name: str, starts: Sequence[Receptacle], goals: Sequence[Receptacle]) -> Target:
+        """Draw an object's start and, on another receptacle, its goal."""
+        start, start_pos = self.put(name, starts)
+        goal, goal_pos = self.spot(name, [r for r in goals if r.name != start.name])
+        return Target(name, start.name, goal.name, start_pos, goal_pos)
+
+    def draw_objects(self, count: int, names: Sequence[str]) -> list[str]:
+        return [str(name) for name in self.rng.permutation(list(names))[:count]]
+
+    def add_clutter(self) -> None:
+        """Put the objects that nobody asked for on open receptacles."""
+        for name in OBJECTS:
+            if name not in self.objects:
+                self.put(name, self.receptacles())
+
+    def draw_robot(self) -> tuple[float, float, float]:
+        """Draw a start pose with room to turn with the arm at rest."""
+        for _ in range(200):
+            x, y = self.grid.sample(self.rng)
+            if self.grid.tall_clearance[self.grid.cell(x, y)] > 0.75:
+                return x, y, float(self.rng.uniform(-math.pi, math.pi))
+        raise Unsolvable
+
+
+def _tidy_house(layout: Layout) -> list[Target]:
+    """Five objects between open receptacles."""
+    names = layout.draw_objects(5, list(OBJECTS))
+    return [layout.target(name, layout.receptacles(), layout.receptacles()) for name in names]
+
+
+def _prepare_groceries(layout: Layout) -> list[Target]:
+    """Two objects from the counter into the open fridge and one out of it, or the other way round."""
+    fridge = next(a.name for a in layout.scene.articulations if a.kind == "fridge")
+    layout.joints[fridge] = FRIDGE_START_RAD
+    low = [name for name, model in OBJECTS.items() if 2.0 * model.half_extents[2] <= _FRIDGE_MAX_HEIGHT_M]
+    counter, shelves = layout.receptacles("counter"), layout.receptacles("fridge")
+    into = [True, True, False] if layout.rng.random() < 0.5 else [False, False, True]
+    return [
+        layout.target(name, counter if stow else shelves, shelves if stow else counter)
+        for name, stow in zip(layout.draw_objects(3, low), layout.rng.permutation(into), strict=True)
+    ]
+
+
+def _set_table(layout: Layout) -> list[Target]:
+    """The bowl from a closed drawer and a fruit from the closed fridge to the dining table."""
+    table = layout.receptacles("table")
+    fruit = FRUITS[int(layout.rng.integers(len(FRUITS)))]
+    return [
+        layout.target(BOWL, layout.receptacles("drawer"), table),
+        layout.target(fruit, layout.receptacles("fridge"), table),
+    ]
+
+
+_DRAWS = {"tidy_house": _tidy_house, "prepare_groceries": _prepare_groceries, "set_table": _set_table}

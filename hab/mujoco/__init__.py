@@ -1,0 +1,1 @@
+"""The embedded simulator: MuJoCo."""

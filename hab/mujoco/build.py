@@ -1,0 +1,297 @@
+"""Compiles a `Scene` and some objects into a MuJoCo model description."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.objects import OBJECTS, ObjectModel
+from hab.scene import Articulation, Geom, Scene
+
+TIMESTEP_S = 1 / 120
+SCENE_GROUP, DECORATION_GROUP = 0, 4
+"""Geom groups: what is visible and collides; what is only seen."""
+DOOR_KG, DRAWER_KG = 8.0, 3.0
+FLOOR_MARGIN_M = 0.1
+"""The floor is drawn that far under the outer walls."""
+
+_SHAPES = {
+    "box": mujoco.mjtGeom.mjGEOM_BOX,
+    "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
+    "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
+    "ellipsoid": mujoco.mjtGeom.mjGEOM_ELLIPSOID,
+    "capsule": mujoco.mjtGeom.mjGEOM_CAPSULE,
+}
+
+
+@dataclass(frozen=True)
+class Material:
+    """How a surface looks: its texture's name in `_TEXTURES` ("" = none) and its finish."""
+
+    texture: str = ""
+    repeat: tuple[float, float] = (1.0, 1.0)
+    specular: float = 0.1
+    shininess: float = 0.1
+    emission: float = 0.0
+    uniform: bool = False
+    """Repeat per metre instead of per face."""
+    flat: bool = False
+    """A texture mapped from above (floors) instead of onto all six sides."""
+
+
+MATERIALS: dict[str, Material] = {
+    "wood_floor": Material("planks", (0.5, 0.5), 0.2, 0.3, uniform=True, flat=True),
+    "dark_floor": Material("dark_planks", (0.5, 0.5), 0.25, 0.3, uniform=True, flat=True),
+    "tile_floor": Material("floor_tiles", (0.6, 0.6), 0.25, 0.4, uniform=True, flat=True),
+    "wood": Material("grain", specular=0.15, shininess=0.3),
+    "fabric": Material("weave", (6, 6), specular=0.0, shininess=0.0),
+    "rug": Material("weave", (12, 12), specular=0.0, shininess=0.0, flat=True),
+    "stone": Material("speckle", (3, 3), specular=0.35, shininess=0.6),
+    "tiles": Material(specular=0.3, shininess=0.6),
+    "steel": Material(specular=0.7, shininess=0.7),
+    "leaves": Material("speckle", (2, 2), specular=0.1, shininess=0.1),
+    "glow": Material(emission=0.5),
+}
+"""The surfaces a `Geom.material` may name."""
+
+
+def scene_to_spec(scene: Scene, objects: Sequence[str]) -> mujoco.MjSpec:
+    """The scene with its articulations at 0 and one free body per object name, parked beyond the house.
+
+    Bodies: one per furniture piece, articulation (its joint has the same name) and object (its free joint, too).
+    """
+    spec = mujoco.MjSpec()
+    spec.modelname = f"apartment_{scene.seed}"
+    spec.compiler.degree = False
+    _options(spec)
+    _materials(spec)
+    _lights(spec)
+    _floor(spec, scene)
+    world = spec.worldbody
+    for piece in scene.furniture:
+        body = world.add_body(name=piece.name)
+        for geom in piece.geoms:
+            _add_geom(body, geom, geom.name)
+    for articulation in scene.articulations:
+        _add_articulation(spec, articulation)
+    for i, name in enumerate(objects):
+        _add_object(spec, OBJECTS[name], (scene.bounds[2] + 1.0, scene.bounds[1] + 0.4 * i))
+    return spec
+
+
+def _options(spec: mujoco.MjSpec) -> None:
+    spec.option.timestep = TIMESTEP_S
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)
+    spec.visual.headlight.ambient = [0.47, 0.47, 0.47]
+    spec.visual.headlight.diffuse = [0.16, 0.16, 0.16]
+    spec.visual.headlight.specular = [0.05, 0.05, 0.05]
+    spec.visual.map.znear = 0.005
+    spec.visual.map.zfar = 5.0
+    spec.visual.quality.shadowsize = 4096
+    spec.visual.global_.offwidth, spec.visual.global_.offheight = 1280, 960
+    spec.stat.extent = 6.0
+    spec.stat.center = [0.0, 0.0, 1.0]
+
+
+def _lights(spec: mujoco.MjSpec) -> None:
+    """Light from above, which casts shadows, and weaker light from two sides, so that no wall is black."""
+    for name, direction, strength in (
+        ("ceiling", (0.02, 0.015, -1.0), 0.36),
+        ("east", (-0.80, -0.40, -0.30), 0.26),
+        ("west", (0.70, 0.55, -0.30), 0.22),
+    ):
+        spec.worldbody.add_light(
+            name=name,
+            type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
+            pos=[0, 0, 6],
+            dir=list(direction),
+            diffuse=[strength] * 3,
+            specular=[0.1] * 3,
+            castshadow=name == "ceiling",
+        )
+
+
+def _floor(spec: mujoco.MjSpec, scene: Scene) -> None:
+    x0, y0, x1, y1 = scene.bounds
+    spec.worldbody.add_geom(
+        name="floor",
+        type=mujoco.mjtGeom.mjGEOM_PLANE,
+        pos=[(x0 + x1) / 2, (y0 + y1) / 2, 0.0],
+        size=[(x1 - x0) / 2 + FLOOR_MARGIN_M, (y1 - y0) / 2 + FLOOR_MARGIN_M, 0.05],
+        material=scene.floor_material,
+        condim=3,
+        friction=[0.8, 0.005, 0.0001],
+        group=SCENE_GROUP,
+    )
+
+
+def _add_geom(body: mujoco.MjsBody, geom: Geom, name: str) -> mujoco.MjsGeom:
+    added = body.add_geom(
+        name=name,
+        type=_SHAPES[geom.shape],
+        pos=list(geom.pos),
+        quat=list(geom.quat),
+        size=list(geom.size),
+        rgba=list(geom.rgba),
+        condim=3,
+        friction=[0.8, 0.005, 0.0001],
+    )
+    if geom.material:
+        added.material = geom.material
+    if geom.collides:
+        added.group = SCENE_GROUP
+    else:
+        added.group, added.contype, added.conaffinity, added.mass = DECORATION_GROUP, 0, 0, 0.0
+    return added
+
+
+def _add_articulation(spec: mujoco.MjSpec, art: Articulation) -> None:
+    quat = [math.cos(art.yaw / 2), 0.0, 0.0, math.sin(art.yaw / 2)]
+    body = spec.worldbody.add_body(name=art.name, pos=list(art.pos), quat=quat)
+    door = art.kind == "fridge"
+    body.add_joint(
+        name=art.name,
+        type=mujoco.mjtJoint.mjJNT_HINGE if door else mujoco.mjtJoint.mjJNT_SLIDE,
+        axis=list(art.axis),
+        pos=list(art.anchor),
+        range=list(art.joint_range),
+        limited=True,
+        damping=[1.0 if door else 8.0, 0, 0],
+        frictionloss=0.5 if door else 2.0,
+        armature=0.01,
+    )
+    added = [(geom, _add_geom(body, geom, geom.name)) for geom in art.geoms]
+    _share_mass(added, DOOR_KG if door else DRAWER_KG)
+    # The link runs inside of its carcass with gaps of millimetres; the joint's range is what stops it.
+    spec.add_exclude(name=f"{art.name}/{art.furniture}", bodyname1=art.name, bodyname2=art.furniture)
+
+
+def _add_object(spec: mujoco.MjSpec, model: ObjectModel, park: tuple[float, float]) -> None:
+    body = spec.worldbody.add_body(name=model.name, pos=[park[0], park[1], model.half_height_m])
+    body.add_freejoint(name=model.name)
+    added = []
+    for geom in model.geoms:
+        shape = _add_geom(body, geom, f"{model.name}/{geom.name}")
+        # Soft fruit does not roll away: rolling resistance (metres) is far above that of a hard ball.
+        shape.condim = 6 if geom.shape == "sphere" else 4
+        shape.friction = [0.9, 0.01, 0.004]
+        added.append((geom, shape))
+    _share_mass(added, model.mass_kg)
+
+
+def _share_mass(added: list[tuple[Geom, mujoco.MjsGeom]], mass_kg: float) -> None:
+    """Distribute a body's mass over its colliding geoms by volume."""
+    solid = [(geom, shape) for geom, shape in added if geom.collides]
+    total = sum(_volume(geom) for geom, _ in solid)
+    for geom, shape in solid:
+        shape.mass = mass_kg * _volume(geom) / total
+
+
+def _volume(geom: Geom) -> float:
+    a, b, c = geom.size
+    match geom.shape:
+        case "box":
+            return 8 * a * b * c
+        case "cylinder":
+            return 2 * math.pi * a * a * b
+        case "capsule":
+            return math.pi * a * a * (2 * b + 4 / 3 * a)
+        case "sphere":
+            return 4 / 3 * math.pi * a**3
+        case _:
+            return 4 / 3 * math.pi * a * b * c
+
+
+def _materials(spec: mujoco.MjSpec) -> None:
+    """Add every material and the textures they use; a texture is tinted by its geom's colour."""
+    spec.add_texture(
+        name="skybox",
+        type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
+        builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
+        rgb1=[0.93, 0.95, 0.97],
+        rgb2=[0.80, 0.84, 0.88],
+        width=64,
+        height=384,
+    )
+    used = {(material.texture, material.flat) for material in MATERIALS.values() if material.texture}
+    for name, flat in sorted(used):
+        image = _TEXTURES[name]
+        texture = spec.add_texture(name=f"{name}_{'flat' if flat else 'cube'}")
+        texture.type = mujoco.mjtTexture.mjTEXTURE_2D if flat else mujoco.mjtTexture.mjTEXTURE_CUBE
+        pixels = image if flat else np.concatenate([image] * 6)
+        texture.height, texture.width, texture.nchannel = pixels.shape[0], pixels.shape[1], 3
+        texture.data = pixels.tobytes()
+    for name, material in MATERIALS.items():
+        added = spec.add_material(name=name)
+        added.specular, added.shininess, added.emission = material.specular, material.shininess, material.emission
+        if material.texture:
+            added.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = (
+                f"{material.texture}_{'flat' if material.flat else 'cube'}"
+            )
+            added.texrepeat, added.texuniform = list(material.repeat), material.uniform
+
+
+def _tinted(grey: NDArray[np.floating], rgb: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> NDArray[np.uint8]:
+    return (np.clip(grey[..., None] * np.array(rgb), 0, 1) * 255).astype(np.uint8)
+
+
+def _noise(rng: np.random.Generator, size: int, rows: int, cols: int) -> NDArray[np.floating]:
+    """Noise in [0, 1] of rows x cols cells, stretched to a square image that tiles."""
+    return np.kron(rng.random((rows, cols)), np.ones((size // rows, size // cols)))
+
+
+def _grain(size: int = 128) -> NDArray[np.uint8]:
+    rng = np.random.default_rng(1)
+    return _tinted(0.88 + 0.08 * _noise(rng, size, size, 4) + 0.06 * _noise(rng, size, 32, 1) - 0.02)
+
+
+def _planks(rgb: tuple[float, float, float], size: int = 256, boards: int = 16) -> NDArray[np.uint8]:
+    """Floor boards with staggered ends; one image is 2 m wide."""
+    rng = np.random.default_rng(2)
+    image = 0.92 + 0.05 * _noise(rng, size, size, 8)
+    high = size // boards
+    for row in range(boards):
+        rows = slice(row * high, (row + 1) * high)
+        cut = int(rng.integers(size))
+        shade = rng.uniform(0.86, 1.04, 2)
+        columns = (np.arange(size) + cut) % size < size // 2
+        image[rows] *= np.where(columns, shade[0], shade[1])
+        image[row * high] *= 0.72
+        image[rows, [(size - cut) % size, (size // 2 - cut) % size]] *= 0.75
+    return _tinted(image, rgb)
+
+
+def _tile_grid(size: int, count: int, rgb: tuple[float, float, float], joint: float, seed: int) -> NDArray[np.uint8]:
+    rng = np.random.default_rng(seed)
+    image = 0.94 + 0.05 * _noise(rng, size, count, count)
+    cell = size // count
+    image[::cell], image[:, ::cell] = joint, joint
+    return _tinted(image, rgb)
+
+
+def _weave(size: int = 64) -> NDArray[np.uint8]:
+    rng = np.random.default_rng(3)
+    i, j = np.mgrid[:size, :size]
+    return _tinted(0.90 + 0.06 * ((i + j) % 4 < 2) + 0.04 * rng.random((size, size)))
+
+
+def _speckle(size: int = 128) -> NDArray[np.uint8]:
+    rng = np.random.default_rng(4)
+    return _tinted(0.86 + 0.14 * _noise(rng, size, size // 2, size // 2) ** 0.5)
+
+
+_TEXTURES: dict[str, NDArray[np.uint8]] = {
+    "grain": _grain(),
+    "planks": _planks((0.80, 0.64, 0.46)),
+    "dark_planks": _planks((0.52, 0.38, 0.27)),
+    "floor_tiles": _tile_grid(256, 4, (0.76, 0.74, 0.70), 0.66, 5),
+    "weave": _weave(),
+    "speckle": _speckle(),
+}

@@ -1,0 +1,159 @@
+"""Head depth and the third-person view, drawn through OpenGL without a window.
+
+MuJoCo's `Renderer` builds options per call and converts depth in 64 bits; a depth policy renders 30 times per
+simulated second, so `HeadCamera` keeps everything and draws only what the camera can tell apart.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from hab import robot
+from hab.mujoco import fetch
+from hab.simulator import Overlay
+
+GL_BACKENDS = ("egl", "osmesa", "glfw")
+_NO_GL = (
+    "no OpenGL back end works here (tried {tried}): install Debian's libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri "
+    "libosmesa6 (apt-get install …), or use the laser observations and leave rendering out"
+)
+_SHAPES = {
+    "box": mujoco.mjtGeom.mjGEOM_BOX,
+    "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
+    "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
+    "capsule": mujoco.mjtGeom.mjGEOM_CAPSULE,
+    "ellipsoid": mujoco.mjtGeom.mjGEOM_ELLIPSOID,
+}
+
+
+class RenderingUnavailable(RuntimeError):
+    """No OpenGL back end works; the message says what to install."""
+
+
+def make_gl_context(width: int, height: int) -> Any:
+    """Return a current off-screen GL context, of MUJOCO_GL's kind or the first kind that works."""
+    # Mesa's own threads halve the frame rate as soon as two environments render at once.
+    os.environ.setdefault("LP_NUM_THREADS", "1")
+    wanted = os.environ.get("MUJOCO_GL", "").strip().lower()
+    kinds = (wanted,) if wanted in GL_BACKENDS else GL_BACKENDS
+    for kind in kinds:
+        try:
+            context = importlib.import_module(f"mujoco.{kind}").GLContext(width, height)
+            context.make_current()
+            return context
+        except Exception:  # noqa: BLE001 - loaders fail with ImportError, AttributeError, OSError, RuntimeError …
+            continue
+    raise RenderingUnavailable(_NO_GL.format(tried=", ".join(kinds)))
+
+
+class _Camera:
+    """An off-screen framebuffer of one model."""
+
+    def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
+        self._gl = make_gl_context(width, height)
+        model.vis.global_.offwidth, model.vis.global_.offheight = width, height
+        self._model = model
+        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
+        self._rect = mujoco.MjrRect(0, 0, width, height)
+        self._scene = mujoco.MjvScene(model, maxgeom=model.ngeom + 400)
+        self._option = mujoco.MjvOption()
+        self._view = mujoco.MjvCamera()
+        self._perturb = mujoco.MjvPerturb()
+
+    def _draw(self, data: mujoco.MjData, overlays: Sequence[Overlay] = ()) -> None:
+        self._gl.make_current()
+        mujoco.mjv_updateScene(
+            self._model, data, self._option, self._perturb, self._view, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
+        )
+        for overlay in overlays:
+            if self._scene.ngeom >= self._scene.maxgeom:
+                break
+            mujoco.mjv_initGeom(
+                self._scene.geoms[self._scene.ngeom],
+                _SHAPES[overlay.shape].value,
+                np.asarray(overlay.size, dtype=np.float64),
+                np.asarray(overlay.pos, dtype=np.float64),
+                np.asarray(overlay.mat, dtype=np.float64).reshape(9),
+                np.asarray(overlay.rgba, dtype=np.float32),
+            )
+            self._scene.ngeom += 1
+        mujoco.mjr_render(self._rect, self._scene, self._context)
+
+    def close(self) -> None:
+        self._gl.make_current()
+        self._context.free()
+        self._gl.free()
+
+
+class HeadCamera(_Camera):
+    """128 x 128 depth of the head camera (hab_facts.md "Robot"): metres / 10, clipped to [0, 1]."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        model.vis.quality.offsamples = 0
+        super().__init__(model, robot.DEPTH_SIZE, robot.DEPTH_SIZE)
+        self._context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR.value
+        self._option.geomgroup[:] = 0
+        self._option.geomgroup[[0, fetch.GROUP_COLLISION]] = 1
+        self._option.flags[:] = 0
+        self._scene.flags[:] = 0
+        self._view.type = mujoco.mjtCamera.mjCAMERA_FIXED.value
+        self._view.fixedcamid = model.camera(fetch.HEAD_CAMERA).id
+        extent = model.stat.extent
+        near, far = model.vis.map.znear * extent, model.vis.map.zfar * extent
+        self._scale = np.float32(far * near / (far - near) / robot.DEPTH_MAX_M)
+        self._shift = np.float32(near / (far - near))
+        self._pixels = np.empty((robot.DEPTH_SIZE, robot.DEPTH_SIZE), dtype=np.float32)
+
+    def depth(self, data: mujoco.MjData) -> NDArray[np.float32]:
+        """Return (128, 128, 1) normalised depth along the optical axis, row 0 on top."""
+        self._draw(data)
+        mujoco.mjr_readPixels(None, self._pixels, self._rect, self._context)
+        image = self._scale / (self._pixels[::-1] + self._shift)  # reversed z: 1 at the near plane, 0 at the far one
+        return np.minimum(image, np.float32(1.0))[:, :, None]
+
+
+class ThirdPersonCamera(_Camera):
+    """A camera that looks at the robot from behind and above."""
+
+    def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
+        model.vis.quality.offsamples = 4
+        super().__init__(model, width, height)
+        self.size = (width, height)
+        self._option.geomgroup[:] = 1
+        self._option.geomgroup[[fetch.GROUP_COLLISION, 3, 5]] = 0
+        self._view.type = mujoco.mjtCamera.mjCAMERA_FREE.value
+        self._azimuth: float | None = None
+        self._pixels = np.empty((height, width, 3), dtype=np.uint8)
+
+    def rgb(
+        self, data: mujoco.MjData, base: NDArray[np.float64], overlays: Sequence[Overlay] = ()
+    ) -> NDArray[np.uint8]:
+        """Return (height, width, 3); the camera turns after the robot slowly, so that videos stay calm."""
+        heading = float(np.rad2deg(base[2]))
+        if self._azimuth is None:
+            self._azimuth = heading
+        self._azimuth += 0.08 * ((heading - self._azimuth + 180.0) % 360.0 - 180.0)
+        self._view.lookat[:] = (base[0] + 0.35 * np.cos(base[2]), base[1] + 0.35 * np.sin(base[2]), 0.75)
+        self._view.azimuth, self._view.elevation, self._view.distance = self._azimuth + 20.0, -42.0, 3.2
+        return self._read(data, overlays)
+
+    def overview(self, data: mujoco.MjData, bounds: tuple[float, float, float, float]) -> NDArray[np.uint8]:
+        """Return (height, width, 3): the whole apartment from above."""
+        x0, y0, x1, y1 = bounds
+        self._view.lookat[:] = ((x0 + x1) / 2, (y0 + y1) / 2, 0.0)
+        self._view.azimuth, self._view.elevation = 90.0, -75.0
+        self._view.distance = 1.35 * max(x1 - x0, y1 - y0)
+        return self._read(data, ())
+
+    def _read(self, data: mujoco.MjData, overlays: Sequence[Overlay]) -> NDArray[np.uint8]:
+        self._draw(data, overlays)
+        mujoco.mjr_readPixels(self._pixels, None, self._rect, self._context)
+        return self._pixels[::-1].copy()

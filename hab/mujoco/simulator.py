@@ -1,0 +1,390 @@
+"""The embedded simulator: an apartment, its objects and a Fetch in MuJoCo, 30 Hz control over 120 Hz physics.
+
+What makes it honest: the base is a 112 kg body pushed by force-limited drives, the arm is driven within the
+manufacturer's torque limits, and the suction cup holds only what its rim touches and lets go beyond `HOLD_FORCE_N`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import lru_cache
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from hab import robot
+from hab.actions import (
+    ARM,
+    ARM_DELTA_RAD,
+    BASE,
+    BASE_MAX_M_S,
+    BASE_MAX_RAD_S,
+    CONTROL_HZ,
+    GRIP,
+    PHYSICS_HZ,
+    Action,
+)
+from hab.episodes import Episode, load_grid, load_scene
+from hab.mujoco import fetch
+from hab.mujoco.build import scene_to_spec
+from hab.mujoco.render import HeadCamera, ThirdPersonCamera
+from hab.objects import OBJECTS
+from hab.simulator import Overlay
+
+HOLD_FORCE_N = 80.0
+"""The seal breaks above this pull: a 4 cm cup at 0.65 bar vacuum."""
+HOLD_DISTANCE_M = 0.15
+"""The seal breaks when what is held is dragged this far from where it was grasped (habitat's hold threshold)."""
+ARM_WINDUP_RAD = 0.1
+"""A blocked joint's target runs ahead of it by at most this much."""
+
+_SUBSTEPS = PHYSICS_HZ // CONTROL_HZ
+_MIN_AWAKE_STEPS = 10
+"""MuJoCo's mjMINAWAKE: a tree sleeps after this many idle steps; `tree_asleep` counts up from minus that."""
+_LASER_GROUPS = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
+
+
+@lru_cache(maxsize=8)
+def load_model(seed: int) -> mujoco.MjModel:
+    """Compile an apartment with all objects and the robot, cached; `Simulator` never changes what it shares."""
+    scene = load_scene(seed)
+    spec = scene_to_spec(scene, tuple(OBJECTS))
+    fetch.add_fetch(spec)
+    for name in OBJECTS:
+        weld = spec.add_equality(name=name, type=mujoco.mjtEq.mjEQ_WELD, objtype=mujoco.mjtObj.mjOBJ_BODY)
+        weld.name1, weld.name2, weld.active = fetch.GRIPPER, name, False
+    for articulation in scene.articulations:
+        ball = spec.add_equality(
+            name=articulation.name, type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_BODY
+        )
+        ball.name1, ball.name2, ball.active = fetch.GRIPPER, articulation.name, False
+    return spec.compile()
+
+
+class MujocoSimulator:
+    """`hab.simulator.Simulator` on MuJoCo. Rendering contexts are made on first use."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.force_n = 0.0
+        """Sum of normal contact forces on the robot after the last step, held object's excluded (N)."""
+        self.accumulated_force_n = 0.0
+        self.path_m = 0.0
+        """Length of the base's path since reset (m)."""
+        self.dropped = False
+        """Whether the seal broke in the last step, rather than being released."""
+        self._seed = -1
+        self._head: HeadCamera | None = None
+        self._third: ThirdPersonCamera | None = None
+
+    # -- episode ---------------------------------------------------------------------------------------------------
+
+    def reset(self, episode: Episode) -> None:
+        """Lay the episode out; compiles the apartment only when it differs from the last one."""
+        if episode.scene_seed != self._seed:
+            self._load(episode.scene_seed)
+        self.episode = episode
+        model, data = self.model, self.data
+        mujoco.mj_resetData(model, data)
+        for name, (pos, yaw) in episode.objects.items():
+            adr = self._object_qpos[name]
+            data.qpos[adr : adr + 3] = pos
+            data.qpos[adr + 3 : adr + 7] = (np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))
+        for name, position in episode.joints.items():
+            data.qpos[self._joint_qpos[name]] = position
+        self.place_robot(np.asarray(episode.robot))
+
+    def place_robot(self, base: NDArray[np.float64], arm: NDArray[np.float64] = robot.REST_Q) -> None:
+        """Put the robot down at base x, y, yaw with still joints and an empty gripper (start states only)."""
+        data = self.data
+        data.qvel[:] = 0.0
+        data.qpos[self._base_qpos] = base
+        data.qpos[self._arm_qpos] = arm
+        data.eq_active[:] = 0
+        data.qacc_warmstart[:] = 0.0
+        self._target = np.array(arm, dtype=np.float64)
+        self._ctrl[self._base_act] = 0.0
+        self._ctrl[self._arm_act] = self._target
+        self._held, self._held_eq = "", -1
+        self._overlap = np.zeros(3)
+        self.steps, self.dropped = 0, False
+        self.force_n = self.accumulated_force_n = self.path_m = 0.0
+        mujoco.mj_forward(self.model, data)
+
+    def hold(self, name: str) -> None:
+        """Put an object into the gripper, upright with its grasp point on the cup (start states only)."""
+        adr = self._object_qpos[name]
+        self.data.qpos[adr : adr + 3] = self.ee_pos - np.array([0.0, 0.0, OBJECTS[name].grasp_height_m])
+        self.data.qpos[adr + 3 : adr + 7] = (1.0, 0.0, 0.0, 0.0)
+        mujoco.mj_forward(self.model, self.data)
+        self._attach(name)
+
+    # -- step ------------------------------------------------------------------------------------------------------
+
+    def step(self, action: Action) -> None:
+        """Advance one control step (1/30 s)."""
+        data, ctrl, target = self.data, self._ctrl, self._target
+        arm = action.get(ARM)
+        if arm is not None:
+            q = self._arm
+            target += ARM_DELTA_RAD * np.clip(arm, -1.0, 1.0)
+            np.clip(target, q - ARM_WINDUP_RAD, q + ARM_WINDUP_RAD, out=target)
+            np.clip(target, robot.Q_MIN, robot.Q_MAX, out=target)
+            ctrl[self._arm_act] = target
+        x, y, yaw = self._base
+        velocity = action.get(BASE)
+        if velocity is None:
+            ctrl[self._base_act] = 0.0
+        else:
+            forward = BASE_MAX_M_S * min(max(float(velocity[0]), -1.0), 1.0)
+            turn = BASE_MAX_RAD_S * min(max(float(velocity[1]), -1.0), 1.0)
+            # Heading half a control step ahead: the drives keep world axes for the whole step.
+            heading = yaw + 0.5 * turn / CONTROL_HZ
+            ctrl[self._base_act] = forward * np.cos(heading), forward * np.sin(heading), turn
+        self.dropped = False
+        wants = action.get(GRIP)
+        suction = wants is not None and wants[0] > 0.0
+        if self._held and not suction:
+            self._release()
+        mujoco.mj_step(self.model, data, _SUBSTEPS)
+        self.steps += 1
+        moved = self._base
+        self.path_m += float(np.hypot(moved[0] - x, moved[1] - y))
+        touching = self._read_contacts()
+        if self._held:
+            if self._overloaded():
+                self._release()
+                self.dropped = True
+        elif suction and touching:
+            self._attach(touching)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def base(self) -> NDArray[np.float64]:
+        """(3,) base x, y (m) and yaw (rad, unwrapped) in the world."""
+        return self._base.copy()
+
+    @property
+    def arm(self) -> NDArray[np.float64]:
+        """(7,) arm joint positions (rad)."""
+        return self._arm.copy()
+
+    @property
+    def arm_target(self) -> NDArray[np.float64]:
+        """(7,) joint targets of the arm's drives (rad)."""
+        return self._target.copy()
+
+    @property
+    def ee_pos(self) -> NDArray[np.float64]:
+        """(3,) end-effector position in the world (m)."""
+        return self._ee_pos.copy()
+
+    @property
+    def ee_mat(self) -> NDArray[np.float64]:
+        """(3, 3) end-effector to world; +x points out of the cup."""
+        return self._ee_mat.reshape(3, 3).copy()
+
+    @property
+    def held(self) -> str:
+        """The object, or the articulation whose handle, the suction holds; "" for none."""
+        return self._held
+
+    def object_pos(self, name: str) -> NDArray[np.float64]:
+        """(3,) centre of mass in the world (m)."""
+        adr = self._object_qpos[name]
+        return self.data.qpos[adr : adr + 3].copy()
+
+    def object_quat(self, name: str) -> NDArray[np.float64]:
+        """(4,) orientation in the world, scalar first."""
+        adr = self._object_qpos[name]
+        return self.data.qpos[adr + 3 : adr + 7].copy()
+
+    def joint_pos(self, name: str) -> float:
+        """Position of a drawer (m) or door (rad); 0 closed, positive open."""
+        return float(self.data.qpos[self._joint_qpos[name]])
+
+    def handle_pos(self, name: str) -> NDArray[np.float64]:
+        """(3,) centre of a handle in the world (m)."""
+        body, local = self._handles[name]
+        return self.data.xpos[body] + self.data.xmat[body].reshape(3, 3) @ local
+
+    def state(self) -> NDArray[np.float64]:
+        """Everything the next step depends on, for replay checks."""
+        spec = mujoco.mjtState.mjSTATE_INTEGRATION
+        out = np.empty(mujoco.mj_stateSize(self.model, spec))
+        mujoco.mj_getState(self.model, self.data, out, spec)
+        return np.concatenate([out, self._target])
+
+    # -- sensors ---------------------------------------------------------------------------------------------------
+
+    def laser(self) -> NDArray[np.float32]:
+        """(64,) ranges of the base laser over 220 degrees, right to left, metres / 10 clipped to [0, 1]."""
+        x, y, yaw = self._base
+        cos, sin = np.cos(yaw), np.sin(yaw)
+        lx, _, lz = robot.LASER_POS
+        self._ray_origin[:] = x + lx * cos, y + lx * sin, lz
+        rays = self._rays_world
+        rays[:, 0] = cos * self._rays[:, 0] - sin * self._rays[:, 1]
+        rays[:, 1] = sin * self._rays[:, 0] + cos * self._rays[:, 1]
+        ranges = self._ranges
+        mujoco.mj_multiRay(
+            self.model,
+            self.data,
+            self._ray_origin,
+            self._rays_flat,
+            _LASER_GROUPS,
+            True,
+            -1,
+            self._ray_geom,
+            ranges,
+            None,
+            robot.LASER_RAYS,
+            robot.LASER_MAX_M,
+        )
+        # mj_multiRay answers -1 where nothing is hit.
+        return np.where(ranges < 0.0, 1.0, ranges / robot.LASER_MAX_M).astype(np.float32)
+
+    def depth(self) -> NDArray[np.float32]:
+        """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""
+        if self._head is None:
+            self._head = HeadCamera(self.model)
+        return self._head.depth(self.data)
+
+    def render_rgb(self, width: int, height: int, overlays: Sequence[Overlay] = ()) -> NDArray[np.uint8]:
+        """(height, width, 3) third-person view."""
+        return self._third_person(width, height).rgb(self.data, self.base, overlays)
+
+    def render_overview(self, width: int, height: int) -> NDArray[np.uint8]:
+        """(height, width, 3) the apartment from above."""
+        return self._third_person(width, height).overview(self.data, self.scene.bounds)
+
+    def _third_person(self, width: int, height: int) -> ThirdPersonCamera:
+        if self._third is None or self._third.size != (width, height):
+            if self._third is not None:
+                self._third.close()
+            self._third = ThirdPersonCamera(self.model, width, height)
+        return self._third
+
+    def close(self) -> None:
+        """Free the rendering contexts."""
+        for camera in (self._head, self._third):
+            if camera is not None:
+                camera.close()
+        self._head = self._third = None
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _load(self, seed: int) -> None:
+        self.close()
+        self.scene, self.nav, self._seed = load_scene(seed), load_grid(seed), seed
+        # A copy, because grasping writes the weld's relative pose into the model.
+        self.model = copy.copy(load_model(seed))
+        model = self.model
+        self.data = mujoco.MjData(model)
+        data = self.data
+
+        def span(names: Sequence[str]) -> slice:
+            first = int(model.joint(names[0]).qposadr[0])
+            return slice(first, first + len(names))
+
+        self._base_qpos = span(fetch.BASE_JOINTS)
+        self._arm_qpos = span(fetch.ARM_JOINTS)
+        first = model.actuator(fetch.BASE_JOINTS[0]).id
+        self._base_act, self._arm_act = slice(first, first + 3), slice(first + 3, first + 10)
+        self._ctrl = data.ctrl
+        self._base, self._arm = data.qpos[self._base_qpos], data.qpos[self._arm_qpos]
+        site = model.site(fetch.EE).id
+        self._ee_pos, self._ee_mat = data.site_xpos[site], data.site_xmat[site]
+        self._gripper = model.body(fetch.GRIPPER).id
+        self._object_qpos = {name: int(model.joint(name).qposadr[0]) for name in OBJECTS}
+        self._joint_qpos = {a.name: int(model.joint(a.name).qposadr[0]) for a in self.scene.articulations}
+        self._handles = {a.name: (model.body(a.name).id, np.array(a.handle_pos)) for a in self.scene.articulations}
+        self._cup = model.geom(fetch.CUP).id
+        base = model.body(fetch.BASE).id
+        self._is_robot = model.body_rootid[model.geom_bodyid] == model.body_rootid[base]
+        handles = {model.geom(a.handle_geom).id: a.name for a in self.scene.articulations}
+        bodies = {model.body(name).id: name for name in OBJECTS}
+        self._graspable = {
+            g: handles.get(g) or bodies[int(model.geom_bodyid[g])]
+            for g in range(model.ngeom)
+            if g in handles or int(model.geom_bodyid[g]) in bodies
+        }
+        angles = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
+        self._rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        self._rays_world = np.zeros((robot.LASER_RAYS, 3))
+        self._rays_flat = self._rays_world.reshape(-1)
+        self._ray_origin = np.zeros(3)
+        self._ranges = np.zeros(robot.LASER_RAYS)
+        self._ray_geom = np.zeros(robot.LASER_RAYS, dtype=np.int32)
+
+    def _read_contacts(self) -> str:
+        """Sum the contact forces on the robot; return the name of what the cup's rim touches ("" for nothing)."""
+        self.force_n, touching = 0.0, ""
+        if self.data.ncon == 0:
+            return touching
+        contact = self.data.contact
+        geoms = contact.geom
+        robot_side = self._is_robot[geoms]
+        hits = np.flatnonzero(robot_side[:, 0] != robot_side[:, 1])
+        if hits.size:
+            rows = contact.efc_address[hits]
+            forces = self.data.efc_force
+            for hit, row in zip(hits, rows, strict=True):
+                a, b = geoms[hit]
+                other = b if robot_side[hit, 0] else a
+                name = self._graspable.get(int(other), "")
+                if name and self._cup in (a, b):
+                    touching = name
+                    # From the cup into the object, as deep as they overlap.
+                    normal = contact.frame[hit, :3] if a == self._cup else -contact.frame[hit, :3]
+                    self._overlap = normal * max(0.0, -float(contact.dist[hit]))
+                if row >= 0 and not (name and name == self._held):
+                    self.force_n += float(forces[row])
+        self.accumulated_force_n += self.force_n
+        return touching
+
+    def _gripper_frame(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self.data.xpos[self._gripper], self.data.xmat[self._gripper].reshape(3, 3)
+
+    def _attach(self, name: str) -> None:
+        """Close the seal: a weld that keeps an object's present pose, a ball joint at the rim on a handle."""
+        model, data = self.model, self.data
+        pos, mat = self._gripper_frame()
+        eq, body = model.equality(name).id, model.body(name).id
+        other = data.xmat[body].reshape(3, 3)
+        if name in self._object_qpos:
+            relative = np.empty(4)
+            mujoco.mju_mat2Quat(relative, (mat.T @ other).reshape(9))
+            model.eq_data[eq, 0:3] = 0.0
+            # Held out of the overlap at which the touch was noticed: weld and contact would fight for ever.
+            model.eq_data[eq, 3:6] = mat.T @ (data.xpos[body] + 1.2 * self._overlap - pos)
+            model.eq_data[eq, 6:10] = relative
+            self._hold_local = np.zeros(3)
+        else:
+            self._hold_local = other.T @ (self._ee_pos - data.xpos[body])
+            model.eq_data[eq, 0:3] = (robot.EE_OFFSET_M, 0.0, 0.0)
+            model.eq_data[eq, 3:6] = self._hold_local
+        self._hold_point = mat.T @ (data.xpos[body] + other @ self._hold_local - pos)
+        data.eq_active[eq] = 1
+        self._held, self._held_eq = name, eq
+
+    def _release(self) -> None:
+        self.data.eq_active[self._held_eq] = 0
+        # What was held still for a while has a full count of idle steps and would fall asleep in mid-air.
+        tree = self.model.body_treeid[self.model.eq_obj2id[self._held_eq]]
+        self.data.tree_asleep[tree] = -(1 + _MIN_AWAKE_STEPS)
+        self._held, self._held_eq = "", -1
+
+    def _overloaded(self) -> bool:
+        """Whether the seal breaks: too much force on it, or what it holds was dragged too far."""
+        # The held equality is the only active one, and equalities come first among the constraints.
+        force = self.data.efc_force[:3]
+        if float(force @ force) > HOLD_FORCE_N**2:
+            return True
+        body = self.model.eq_obj2id[self._held_eq]
+        pos, mat = self._gripper_frame()
+        point = self.data.xpos[body] + self.data.xmat[body].reshape(3, 3) @ self._hold_local
+        return float(np.linalg.norm(mat.T @ (point - pos) - self._hold_point)) > HOLD_DISTANCE_M

@@ -1,0 +1,41 @@
+"""The Fetch as HAB configures it: joints, resting pose, limits, where its sensors sit.
+
+Base frame: x forward, y left, z up, origin on the floor. Numbers: hab_facts.md "Robot"; effort limits are those of
+the manufacturer's URDF (fetch_description, joint `<limit effort=…>`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+ARM_JOINTS = (
+    "shoulder_pan_joint",
+    "shoulder_lift_joint",
+    "upperarm_roll_joint",
+    "elbow_flex_joint",
+    "forearm_roll_joint",
+    "wrist_flex_joint",
+    "wrist_roll_joint",
+)
+REST_Q = np.array([-0.45, -1.08, 0.1, 0.935, -0.001, 1.573, 0.005])
+"""(7,) resting arm pose (rad)."""
+Q_MIN = np.array([-1.6056, -1.221, -np.pi, -2.251, -np.pi, -2.16, -np.pi])
+Q_MAX = np.array([1.6056, 1.518, np.pi, 2.251, np.pi, 2.16, np.pi])
+"""(7,) joint limits (rad); the three continuous roll joints are kept within one turn."""
+EFFORT_NM = np.array([33.82, 131.76, 76.94, 66.18, 29.35, 25.70, 7.36])
+"""(7,) torque limits (N m)."""
+TORSO_LIFT_M = 0.15
+REST_EE_BASE = np.array([0.5, 0.0, 1.0])
+"""(3,) resting end-effector position, base frame (m)."""
+EE_OFFSET_M = 0.08
+"""The end-effector lies this far along +x of the gripper link: the rim of the suction cup."""
+BASE_RADIUS_M = 0.28
+HEAD_CAMERA_POS = np.array([0.25, 0.0, 1.2])
+HEAD_CAMERA_TARGET = np.array([0.75, 0.0, 1.0])
+HEAD_CAMERA_FOV_DEG = 90.0
+DEPTH_SIZE = 128
+DEPTH_MAX_M = 10.0
+LASER_POS = np.array([0.235, 0.0, 0.2878])
+LASER_RAYS = 64
+LASER_FOV_RAD = np.deg2rad(220.0)
+LASER_MAX_M = 10.0

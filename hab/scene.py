@@ -1,0 +1,110 @@
+"""An apartment as plain data: what the generator makes, the simulators build and the planner names.
+
+World frame: z up, metres, radians; the floor is z = 0. Nothing here knows a physics engine, so the same
+`Scene` is compiled to MuJoCo (`hab.mujoco.build`) and can be exported to other simulators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Vec3 = tuple[float, float, float]
+Rgba = tuple[float, float, float, float]
+
+DRAWER_OPEN_M = 0.45
+"""Goal position of an opened drawer (m); hab_facts: success when joint > 0.45 - 0.05."""
+FRIDGE_OPEN_RAD = 1.2208
+"""Goal angle of an opened fridge door (rad)."""
+
+
+@dataclass(frozen=True)
+class Geom:
+    """One primitive, placed in the frame of what owns it (the world for furniture, the link for articulations)."""
+
+    name: str
+    shape: str
+    """"box", "cylinder", "sphere", "ellipsoid" or "capsule"."""
+    pos: Vec3
+    size: Vec3
+    """MuJoCo half sizes: box (hx, hy, hz); cylinder and capsule (radius, half length, 0); sphere (radius, 0, 0)."""
+    rgba: Rgba
+    quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
+    """Orientation, scalar first."""
+    collides: bool = True
+    """False: decoration only (rugs, pictures); neither touched, nor seen by the laser or the navigation grid."""
+    material: str = ""
+    """Name of a surface in `hab.mujoco.build.MATERIALS` ("" = plain colour)."""
+
+
+@dataclass(frozen=True)
+class Furniture:
+    """A static piece: a body fixed to the world with its geoms in *world* coordinates."""
+
+    name: str
+    geoms: tuple[Geom, ...]
+
+
+@dataclass(frozen=True)
+class Articulation:
+    """A drawer or a door: one link on one joint, with a handle.
+
+    At joint position 0 (closed) the link frame coincides with `pos`, `yaw` in the world; the link's local +x axis
+    points *out of* the furniture's front, towards where a robot stands to use it.
+    """
+
+    name: str
+    """"drawer_0" …, or "fridge"."""
+    kind: str
+    """"cabinet" (slide along local +x) or "fridge" (hinge about local +-z)."""
+    furniture: str
+    pos: Vec3
+    yaw: float
+    axis: Vec3
+    """Joint axis in the link frame; a positive joint position always opens."""
+    joint_range: tuple[float, float]
+    geoms: tuple[Geom, ...]
+    """Geoms of the link (link frame), the handle among them."""
+    handle_geom: str
+    handle_pos: Vec3
+    """Centre of the handle, link frame: where suction may hold."""
+    anchor: Vec3 = (0.0, 0.0, 0.0)
+    """Hinge axis position in the link frame (fridge)."""
+
+
+@dataclass(frozen=True)
+class Receptacle:
+    """A flat surface on which objects rest, and how a robot gets at it."""
+
+    name: str
+    kind: str
+    """"table", "counter", "coffee_table", "sofa", "tv_bench", "shelf", "desk", "bed", "nightstand", "drawer", "fridge"."""
+    center: Vec3
+    """Centre of the surface in the world (z = height of the surface), articulations closed."""
+    yaw: float
+    half_extents: tuple[float, float]
+    """Half sizes of the usable rectangle along the receptacle's local x (out of its front) and y."""
+    clearance_m: float
+    """Free height above the surface (large where nothing is above)."""
+    fronts: tuple[float, ...]
+    """Local yaw angles of the sides a robot can reach it from: 0 is local +x (the front), pi/2 is local +y …"""
+    articulation: str = ""
+    """The drawer or fridge this surface is inside of ("" = always open). A drawer's surface moves with it."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One apartment, a pure function of its seed."""
+
+    seed: int
+    bounds: tuple[float, float, float, float]
+    """x_min, y_min, x_max, y_max of the outer walls' inner faces (m)."""
+    furniture: tuple[Furniture, ...]
+    articulations: tuple[Articulation, ...]
+    receptacles: tuple[Receptacle, ...]
+    floor_material: str = "wood_floor"
+
+    def receptacle(self, name: str) -> Receptacle:
+        return next(r for r in self.receptacles if r.name == name)
+
+    def articulation(self, name: str) -> Articulation:
+        return next(a for a in self.articulations if a.name == name)

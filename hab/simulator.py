@@ -1,0 +1,108 @@
+"""What every simulator gives to tasks, skills, planner and evaluators.
+
+World frame: z up, metres, radians. Base frame: x forward, y left, z up, origin on the floor under the base's centre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.actions import Action
+from hab.episodes import Episode
+from hab.navgrid import NavGrid
+from hab.scene import Scene
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A shape drawn into the third-person view only: it is no part of the world."""
+
+    shape: str
+    """"box", "sphere", "cylinder", "capsule" or "ellipsoid"."""
+    pos: tuple[float, float, float]
+    size: tuple[float, float, float]
+    """MuJoCo half sizes (m)."""
+    rgba: tuple[float, float, float, float]
+    mat: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+    """Rotation to the world, row by row."""
+
+
+class Simulator(Protocol):
+    """One robot in one apartment, stepped at 30 Hz."""
+
+    scene: Scene
+    episode: Episode
+    nav: NavGrid
+    steps: int
+    """Control steps since reset."""
+
+    def reset(self, episode: Episode) -> None:
+        """Lay the episode out: apartment, objects, joints, robot at rest with an empty gripper."""
+
+    def step(self, action: Action) -> None:
+        """Advance one control step (1/30 s)."""
+
+    def close(self) -> None: ...
+
+    @property
+    def base(self) -> NDArray[np.float64]:
+        """(3,) base x, y (m) and yaw (rad) in the world."""
+        ...
+
+    @property
+    def arm(self) -> NDArray[np.float64]:
+        """(7,) arm joint positions (rad)."""
+        ...
+
+    @property
+    def arm_target(self) -> NDArray[np.float64]:
+        """(7,) joint targets that the arm's drives are at (rad)."""
+        ...
+
+    @property
+    def ee_pos(self) -> NDArray[np.float64]:
+        """(3,) end-effector position in the world (m)."""
+        ...
+
+    @property
+    def ee_mat(self) -> NDArray[np.float64]:
+        """(3, 3) end-effector rotation, end-effector to world; +x points out of the cup."""
+        ...
+
+    @property
+    def held(self) -> str:
+        """Name of the object, or of the articulation whose handle, the suction holds; "" for none."""
+        ...
+
+    def object_pos(self, name: str) -> NDArray[np.float64]:
+        """(3,) centre of mass of an object in the world (m)."""
+        ...
+
+    def object_quat(self, name: str) -> NDArray[np.float64]:
+        """(4,) orientation of an object in the world, scalar first."""
+        ...
+
+    def joint_pos(self, name: str) -> float:
+        """Position of an articulation's joint (m or rad), 0 closed, positive open."""
+        ...
+
+    def handle_pos(self, name: str) -> NDArray[np.float64]:
+        """(3,) centre of an articulation's handle in the world (m)."""
+        ...
+
+    def depth(self) -> NDArray[np.float32]:
+        """(128, 128, 1) head depth in [0, 1] (metres / 10)."""
+        ...
+
+    def laser(self) -> NDArray[np.float32]:
+        """(64,) ranges of the base laser in [0, 1] (metres / 10), right to left."""
+        ...
+
+    def render_rgb(self, width: int, height: int, overlays: Sequence[Overlay] = ()) -> NDArray[np.uint8]:
+        """(height, width, 3) third-person view of the robot, with shapes drawn in."""
+        ...

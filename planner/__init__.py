@@ -1,0 +1,1 @@
+"""The task planner and the chain that runs its plans as skills (the TP-SRL agent)."""

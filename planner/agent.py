@@ -1,0 +1,99 @@
+"""The TP-SRL agent: a task planner over skills, and how to play one episode with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from hab.actions import SIZES, Action
+from hab.episodes import SKILLS, Episode
+from hab.simulator import Simulator
+from planner.chain import ChainResult, Limits, OnStep, run_chain
+from planner.task_planner import plan
+from skills import SPECS
+from skills.oracle import make_oracle
+from skills.skill import SkillPolicy
+
+
+class AgentError(ValueError):
+    """The agent that was asked for cannot be had; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Which skills, and the paper's switches (design.md, section 6)."""
+
+    skills: str = "oracle"
+    """"oracle", "zoo" (the packaged checkpoints) or a folder of checkpoints."""
+    skill_nav: bool = True
+    """Manipulation skills may drive the base."""
+    nav_skill: bool = True
+    """The plan contains Navigate; without it (NoNav) the other skills must drive."""
+    stop_mask: bool = True
+    """Navigate's stop is ignored while its target is more than 2 m away."""
+
+
+def check_agent(agent: Agent) -> None:
+    """Raise `AgentError` if the agent's skills cannot be loaded."""
+    if agent.skills == "oracle":
+        return
+    folder = Path(__file__).parents[1] / "skills" / "zoo" if agent.skills == "zoo" else Path(agent.skills)
+    if agent.skills == "zoo" and not folder.is_dir():
+        raise AgentError("the zoo holds no trained skills yet: use --skills oracle")
+    if not folder.is_dir():
+        raise AgentError(f"no skills in {agent.skills!r}: no such folder; use --skills oracle or a checkpoint folder")
+    missing = [skill for skill in SKILLS if not (folder / skill / "policy.safetensors").is_file()]
+    if missing:
+        raise AgentError(
+            f"{agent.skills!r} holds no checkpoint of {', '.join(missing)} (SKILL/policy.safetensors): use --skills oracle"
+        )
+    raise AgentError("this version cannot load trained skills yet: use --skills oracle")
+
+
+def load_policies(agent: Agent) -> dict[str, SkillPolicy]:
+    """Return a policy for every skill, by name."""
+    check_agent(agent)
+    return {skill: make_oracle(skill, agent.skill_nav) for skill in SKILLS}
+
+
+def chain_limits(episode_steps: int, skill_steps: Mapping[str, int | None]) -> Limits:
+    """Fill in the skills' own time limits (control steps) where none is given."""
+    return Limits(episode_steps, {s: skill_steps.get(s) or SPECS[s].max_steps for s in SKILLS})
+
+
+def play_episode(
+    sim: Simulator,
+    episode: Episode,
+    agent: Agent,
+    policies: Mapping[str, SkillPolicy],
+    limits: Limits,
+    on_step: OnStep | None = None,
+) -> ChainResult:
+    """Lay an episode out, plan it and play the plan."""
+    sim.reset(episode)
+    steps = plan(episode, sim.scene, agent.nav_skill)
+    return run_chain(sim, episode, steps, policies, SPECS, limits, agent.stop_mask, on_step)
+
+
+def play_skill(
+    env: gymnasium.Env[Any, Any], policy: SkillPolicy, on_step: Callable[[Action], None] | None = None
+) -> tuple[bool, str, int]:
+    """Play one start state of a skill's own task; `env` was just reset. Return success, reason and control steps."""
+    task: Any = env.unwrapped
+    policy.reset(task.sim, task.goal)
+    spaces = env.action_space.spaces  # type: ignore[attr-defined]
+    steps, over, info = 0, False, dict[str, Any]()
+    while not over:
+        wanted = policy.act(task.sim)
+        action = {part: wanted.get(part, np.zeros(SIZES[part], np.float32)) for part in spaces}
+        _, _, terminated, truncated, info = env.step(action)
+        steps, over = steps + 1, terminated or truncated
+        if on_step is not None:
+            on_step(action)
+    success = bool(info["success"])
+    return success, "" if success else str(info.get("reason") or "timeout"), steps

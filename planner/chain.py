@@ -1,0 +1,203 @@
+"""The chain: plays a plan's steps as skills, one after the other, and measures what they achieved.
+
+The rules are those of habitat-baselines' TP-SRL evaluation (hab_facts.md): a skill runs until its own termination
+rule; one that runs out of time fails the episode; the arm goes back to rest between skills; what a skill has achieved
+is read off the simulator for measurement only, there is no replanning. One addition that changes no figure: the
+episode ends at the first missed interaction, because interactions count cumulatively and so no later one can count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hab.actions import ARM, ARM_DELTA_RAD, GRIP, STOP, Action
+from hab.episodes import Episode
+from hab.measures import holding, object_placed, planar_distance
+from hab.robot import REST_Q
+from hab.simulator import Simulator
+from planner.task_planner import PlanStep
+from skills.skill import Progress, SkillPolicy, SkillSpec
+
+STOP_MASK_M = 2.0
+"""Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
+RESET_ARM_STEPS = 50
+RESET_ARM_TOLERANCE_RAD = 0.02
+
+OnStep = Callable[[int, Action, Sequence[bool]], None]
+"""Called after each control step with the plan step's index, the action and the interactions measured so far."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Time limits in control steps (1/30 s)."""
+
+    episode: int
+    skills: Mapping[str, int]
+    """By skill name."""
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """One skill call of an episode; a line of the trace file."""
+
+    stage: int
+    """Index of the plan step."""
+    skill: str
+    action: str
+    interaction: str
+    start_step: int
+    end_step: int
+    """Control steps since the episode's start, [start, end)."""
+    outcome: str
+    """"success", "failed" (ended, but not with its post-condition) or "timeout"."""
+    reason: str
+    """Why it did not succeed; "" if it did."""
+
+
+@dataclass
+class ChainResult:
+    """What one episode came to."""
+
+    interactions: list[bool]
+    """Cumulative: interaction i is true only if all before it are."""
+    steps: int = 0
+    failed_skill: str = ""
+    """The first skill call that did not do its job in the stage that was missed; "" on success."""
+    reason: str = ""
+    trace: list[TraceRow] = field(default_factory=list)
+
+    @property
+    def success(self) -> bool:
+        return all(self.interactions)
+
+    def trace_rows(self) -> list[dict[str, Any]]:
+        """Return the trace as plain rows, ready for JSON Lines."""
+        return [asdict(row) for row in self.trace]
+
+
+def run_chain(
+    sim: Simulator,
+    episode: Episode,
+    plan: Sequence[PlanStep],
+    policies: Mapping[str, SkillPolicy],
+    specs: Mapping[str, SkillSpec],
+    limits: Limits,
+    stop_mask: bool = True,
+    on_step: OnStep | None = None,
+) -> ChainResult:
+    """Play `plan` from the simulator's present state (the episode's start) to its end or first missed interaction."""
+    names = [step.interaction for step in plan if step.interaction]
+    result = ChainResult([False] * len(names))
+
+    def advance(stage: int, action: Action) -> None:
+        sim.step(action)
+        result.steps += 1
+        if on_step is not None:
+            on_step(stage, action, result.interactions)
+
+    for stage, step in enumerate(plan):
+        start = result.steps
+        deadline = min(start + limits.skills[step.skill], limits.episode)
+        ended = _play(sim, step, policies[step.skill], specs[step.skill], stop_mask, stage, deadline, result, advance)
+        missed = bool(step.interaction) and not _interaction_holds(sim, episode, step)
+        if step.interaction and not missed:
+            result.interactions[names.index(step.interaction)] = True
+
+        if not ended:
+            outcome, reason = "timeout", "episode's step limit" if result.steps >= limits.episode else "timeout"
+        elif missed or not specs[step.skill].achieved(sim, step.goal):
+            outcome, reason = "failed", explain(sim, episode, step)
+        else:
+            outcome, reason = "success", ""
+        result.trace.append(
+            TraceRow(stage, step.skill, step.action, step.interaction, start, result.steps, outcome, reason)
+        )
+        if not ended or missed:
+            break
+        if stage + 1 < len(plan):
+            _reset_arm(sim, stage, limits.episode, result, advance)
+
+    if not result.success:
+        result.failed_skill, result.reason = _first_failure(result.trace)
+    return result
+
+
+def _play(
+    sim: Simulator,
+    step: PlanStep,
+    policy: SkillPolicy,
+    spec: SkillSpec,
+    stop_mask: bool,
+    stage: int,
+    deadline: int,
+    result: ChainResult,
+    advance: Callable[[int, Action], None],
+) -> bool:
+    """Run one skill; return whether it ended on its own rule before `deadline` (control steps of the episode)."""
+    policy.reset(sim, step.goal)
+    progress = Progress()
+    while result.steps < deadline:
+        action = policy.act(sim)
+        if stop_mask and step.skill == "navigate" and planar_distance(sim, step.goal.position) > STOP_MASK_M:
+            action = {**action, STOP: np.array([-1.0], np.float32)}
+        advance(stage, action)
+        progress.steps += 1
+        progress.grasped |= sim.held != ""
+        if spec.ended(sim, step.goal, action, progress):
+            return True
+    return False
+
+
+def _reset_arm(
+    sim: Simulator, stage: int, episode_limit: int, result: ChainResult, advance: Callable[[int, Action], None]
+) -> None:
+    """Move the arm straight (in joint space) to rest, keeping hold of what is held."""
+    grip = np.array([1.0 if sim.held else -1.0], np.float32)
+    for _ in range(RESET_ARM_STEPS):
+        delta = REST_Q - sim.arm
+        if result.steps >= episode_limit or np.abs(delta).max() < RESET_ARM_TOLERANCE_RAD:
+            return
+        advance(stage, {ARM: np.clip(delta / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip})
+
+
+def _interaction_holds(sim: Simulator, episode: Episode, step: PlanStep) -> bool:
+    """Say whether the stage goal of a step's interaction holds (HAB: k - 1/2 picked, k placed, earlier ones kept)."""
+    number = next(i for i, t in enumerate(episode.targets) if t.object == step.goal.object)
+    if step.skill == "pick":
+        return holding(sim, step.goal.object) and all(object_placed(sim, t) for t in episode.targets[:number])
+    return sim.held == "" and all(object_placed(sim, t) for t in episode.targets[: number + 1])
+
+
+def explain(sim: Simulator, episode: Episode, step: PlanStep) -> str:
+    """Say in a few words what is missing after a skill that ended; the causes in the evaluation's table."""
+    if step.skill == "navigate":
+        return "stopped too far or facing away"
+    if step.skill == "pick":
+        if sim.held and sim.held != step.goal.object:
+            return "holds the wrong thing"
+        if not sim.held:
+            return "holds nothing"
+        return "an earlier object was moved" if not _interaction_holds(sim, episode, step) else "arm not at rest"
+    if step.skill == "place":
+        if sim.held:
+            return "did not let go"
+        target = next(t for t in episode.targets if t.object == step.goal.object)
+        if not object_placed(sim, target):
+            return "object is not at its goal"
+        return "an earlier object was moved" if not _interaction_holds(sim, episode, step) else "arm not at rest"
+    return "not far enough" if not sim.held else "did not let go of the handle"
+
+
+def _first_failure(trace: Sequence[TraceRow]) -> tuple[str, str]:
+    """Blame the first call since the last achieved interaction that did not succeed: later ones suffer from it."""
+    stage: list[TraceRow] = []
+    for row in trace:
+        stage.append(row)
+        if row.interaction and row.outcome == "success":
+            stage = []
+    blamed = next((row for row in stage if row.outcome != "success"), trace[-1])
+    return blamed.skill, blamed.reason

@@ -1,0 +1,84 @@
+"""One episode as a PDDL problem over `domain.pddl`: symbols only, read off the episode and its apartment."""
+
+from __future__ import annotations
+
+import re
+
+from hab.episodes import Episode, Target
+from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Articulation, Scene
+
+ROBOT = "robot"
+
+
+def object_name(target: Target) -> str:
+    """Return the PDDL name of a target's object; a PDDL name starts with a letter, YCB's with a number."""
+    return f"ycb_{target.object}" if target.object[0].isdigit() else target.object
+
+
+def goal_name(target: Target) -> str:
+    """Return the PDDL name of the place where a target's object has to go."""
+    return f"{object_name(target)}_goal"
+
+
+def is_open(articulation: Articulation, joint_pos: float) -> bool:
+    """Say whether a joint position (m or rad) counts as opened; habitat's predicates opened_cab and opened_fridge."""
+    if articulation.kind == "fridge":
+        return joint_pos > FRIDGE_OPEN_RAD - 0.15
+    return joint_pos > DRAWER_OPEN_M - 0.1
+
+
+def problem_pddl(episode: Episode, scene: Scene) -> str:
+    """Return the text of the episode's problem file.
+
+    Only the objects to rearrange and the drawers and fridges that hold them or their goals are named: nothing else
+    bears on the plan. The robot starts at nothing, as habitat's episodes do, so every plan begins by driving.
+    """
+    containers = sorted({name for t in episode.targets for name in _containers(t, scene) if name})
+    articulations = [scene.articulation(name) for name in containers]
+
+    objects = [f"{ROBOT} - robot"]
+    objects += [f"{_name(a.name)} - {'fridge' if a.kind == 'fridge' else 'cab'}" for a in articulations]
+    objects += [f"{_name(object_name(t))} - movable" for t in episode.targets]
+    objects += [f"{_name(goal_name(t))} - goal" for t in episode.targets]
+
+    init = [f"(not_holding {ROBOT})"]
+    for a in articulations:
+        kind = "fridge" if a.kind == "fridge" else "cab"
+        state = "opened" if is_open(a, episode.joints.get(a.name, 0.0)) else "closed"
+        init.append(f"({state}_{kind} {_name(a.name)})")
+    for t in episode.targets:
+        start, goal = _containers(t, scene)
+        init += [f"(in {object_name(t)} {start})"] if start else []
+        init += [f"(in {goal_name(t)} {goal})"] if goal else []
+
+    goals = [f"(object_at {object_name(t)} {goal_name(t)})" for t in episode.targets]
+    return "\n".join(
+        [
+            f"; {episode.scenario}, {episode.split} episode {episode.index}, apartment {episode.scene_seed}",
+            f"(define (problem {_name(f'{episode.scenario}_{episode.split}_{episode.index}')})",
+            "  (:domain home_rearrangement)",
+            _block("objects", objects),
+            _block("init", init),
+            _block("goal", ["(and"] + [f"  {g}" for g in [*goals, f"(not_holding {ROBOT})"]], end="))") + ")",
+            "",
+        ]
+    )
+
+
+def _containers(target: Target, scene: Scene) -> tuple[str, str]:
+    """Name the articulations that the target's start and goal are inside of ("" = an open surface)."""
+    return (
+        scene.receptacle(target.start_receptacle).articulation,
+        scene.receptacle(target.goal_receptacle).articulation,
+    )
+
+
+def _name(text: str) -> str:
+    """Return `text` if it is a PDDL name; scenes and objects are named so that it always is."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", text):
+        raise ValueError(f"{text!r} is not a PDDL name: a letter, then letters, digits, - and _")
+    return text
+
+
+def _block(keyword: str, lines: list[str], end: str = ")") -> str:
+    return f"  (:{keyword}\n" + "\n".join(f"    {line}" for line in lines) + end

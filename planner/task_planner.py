@@ -1,0 +1,114 @@
+"""The task planner: an episode in, the skills to play and their goals out.
+
+pddlpy parses `domain.pddl` and the episode's problem file, grounds them and searches with its A*. The objects are
+brought home in the episode's order, as the Home Assistant Benchmark fixes it: each object is one *stage* whose goal is
+"this object and all earlier ones placed, hand free" (the benchmark's stage goals), planned from the state in which
+the stage before ends. Blind search over the whole problem finds the stages in any order, so it is not asked to.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from pddlpy import DomainProblem
+from pddlpy.pddl import Atom
+from pddlpy.planning import AStarPlanner, State
+
+from hab.episodes import Episode, Target
+from hab.scene import Scene, Vec3
+from planner.problem import ROBOT, goal_name, object_name, problem_pddl
+from skills.skill import Goal
+
+SKILL_OF_ACTION = {
+    "nav": "navigate",
+    "nav_to_receptacle": "navigate",
+    "pick": "pick",
+    "place": "place",
+    "open_cab": "open_cabinet",
+    "close_cab": "close_cabinet",
+    "open_fridge": "open_fridge",
+    "close_fridge": "close_fridge",
+}
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One ground action of the plan, as a skill to play."""
+
+    action: str
+    """The ground action, as PDDL writes it: "(pick ycb_013_apple robot)"."""
+    skill: str
+    """One of `hab.episodes.SKILLS`."""
+    goal: Goal
+    interaction: str
+    """"pick 1", "place 1", … as in Figure 6 of the paper; "" for driving and for opening.
+
+    Opening has no interaction of its own: it is a precondition of the pick that follows, which fails without it.
+    """
+
+
+def domain_pddl() -> str:
+    """Return the text of the domain file."""
+    return resources.files("planner").joinpath("domain.pddl").read_text(encoding="utf-8")
+
+
+def interactions(episode: Episode) -> list[str]:
+    """Name the episode's interactions in order: Tidy House 10, Prepare Groceries 6, Set Table 4."""
+    return [f"{kind} {k}" for k in range(1, len(episode.targets) + 1) for kind in ("pick", "place")]
+
+
+def plan(episode: Episode, scene: Scene, nav_skill: bool = True) -> list[PlanStep]:
+    """Plan an episode. `nav_skill=False` drops the Navigate steps (NoNav: the other skills must drive themselves).
+
+    Raises `ValueError` if no plan exists.
+    """
+    problem = _parse(problem_pddl(episode, scene))
+    state = State.from_problem(problem)
+    steps: list[PlanStep] = []
+    for number, target in enumerate(episode.targets, start=1):
+        problem.problem.initialstate = {Atom(a) for a in state.atoms}
+        placed = [("object_at", object_name(t), goal_name(t)) for t in episode.targets[:number]]
+        problem.problem.goals = {Atom(a) for a in [*placed, ("not_holding", ROBOT)]}
+        stage = AStarPlanner().solve(problem)
+        if stage is None:
+            raise ValueError(f"no plan brings {target.object} to its goal")
+        for operator in stage:
+            arguments = [str(v) for v in operator.variable_list.values()]
+            steps.append(_step(str(operator.operator_name), arguments, target, number, scene))
+            state = state.apply(operator)
+    return [s for s in steps if nav_skill or s.skill != "navigate"]
+
+
+def _parse(problem: str) -> DomainProblem:
+    """Parse the domain and a problem; pddlpy reads files, so the texts are written to a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        domain_file, problem_file = Path(folder, "domain.pddl"), Path(folder, "problem.pddl")
+        domain_file.write_text(domain_pddl(), encoding="utf-8")
+        problem_file.write_text(problem, encoding="utf-8")
+        return DomainProblem(str(domain_file), str(problem_file))
+
+
+def _step(action: str, arguments: list[str], target: Target, number: int, scene: Scene) -> PlanStep:
+    """Turn a ground action of a target's stage into a skill call."""
+    skill = SKILL_OF_ACTION[action]
+    name = arguments[0]
+    if action in ("pick", "place"):
+        goal = Goal(target.start_pos if action == "pick" else target.goal_pos, target.object)
+    elif action == "nav":
+        goal = Goal(target.start_pos if name == object_name(target) else target.goal_pos, target.object)
+    else:
+        goal = Goal(closed_handle(scene, name), target.object, name)
+    interaction = f"{skill} {number}" if skill in ("pick", "place") else ""
+    return PlanStep(f"({' '.join([action, *arguments])})", skill, goal, interaction)
+
+
+def closed_handle(scene: Scene, articulation: str) -> Vec3:
+    """Return where an articulation's handle is in the world (m) when it is closed."""
+    a = scene.articulation(articulation)
+    cos, sin = math.cos(a.yaw), math.sin(a.yaw)
+    x, y, z = a.handle_pos
+    return a.pos[0] + cos * x - sin * y, a.pos[1] + sin * x + cos * y, a.pos[2] + z

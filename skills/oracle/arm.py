@@ -1,0 +1,73 @@
+"""Closed-form inverse kinematics of the Fetch's arm with its three roll joints at zero.
+
+Then pan turns a vertical plane in which lift, elbow and wrist are a planar three-link arm: any point in reach, at any
+pitch of the cup, has an exact solution, the same one every time. An optimiser (mink, say) would use the rolls as
+well, but stays iterative and start-dependent, and no oracle skill needs a tilted cup.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab import robot
+from hab.actions import ARM_DELTA_RAD
+
+PAN_X_M = 0.0326
+"""Shoulder pan axis, base frame."""
+LIFT_RADIUS_M = 0.117
+LIFT_Z_M = 0.936
+UPPER_M = 0.219 + 0.133
+FORE_M = 0.197 + 0.1245
+HAND_M = 0.1385 + 0.1664 + robot.EE_OFFSET_M
+_PLANAR = (1, 3, 5)
+
+
+@dataclass(frozen=True)
+class ArmPose:
+    """Where the cup's rim is, in cylindrical coordinates about the pan axis."""
+
+    azimuth: float
+    """rad, left positive, from the base's heading."""
+    radius: float
+    """m from the pan axis."""
+    z: float
+    """m above the floor."""
+    pitch: float
+    """rad below the horizon: 0 points ahead, pi/2 straight down."""
+
+
+def cup_pose(point_base: NDArray[np.float64], pitch: float) -> ArmPose:
+    """Return the pose that puts the rim's centre on a point of the base frame."""
+    dx, dy = float(point_base[0]) - PAN_X_M, float(point_base[1])
+    return ArmPose(math.atan2(dy, dx), math.hypot(dx, dy), float(point_base[2]), pitch)
+
+
+def solve(pose: ArmPose) -> NDArray[np.float64] | None:
+    """Return joint positions (7,) with the elbow up, or None if the pose is out of reach or of the joints' limits."""
+    out = pose.radius - LIFT_RADIUS_M - HAND_M * math.cos(pose.pitch)
+    down = LIFT_Z_M - pose.z - HAND_M * math.sin(pose.pitch)
+    cosine = (out * out + down * down - UPPER_M**2 - FORE_M**2) / (2.0 * UPPER_M * FORE_M)
+    if abs(cosine) > 1.0:
+        return None
+    elbow = math.acos(cosine)
+    lift = math.atan2(down, out) - math.atan2(FORE_M * math.sin(elbow), UPPER_M + FORE_M * math.cos(elbow))
+    q = np.array([pose.azimuth, lift, 0.0, elbow, 0.0, pose.pitch - lift - elbow, 0.0])
+    return q if np.all(q > robot.Q_MIN) and np.all(q < robot.Q_MAX) else None
+
+
+def forward(q: NDArray[np.float64]) -> ArmPose:
+    """Return the cup's pose for joint positions (7,) whose rolls are zero; the inverse of `solve`."""
+    lift, elbow, wrist = (float(q[i]) for i in _PLANAR)
+    first, second, third = lift, lift + elbow, lift + elbow + wrist
+    radius = LIFT_RADIUS_M + UPPER_M * math.cos(first) + FORE_M * math.cos(second) + HAND_M * math.cos(third)
+    z = LIFT_Z_M - UPPER_M * math.sin(first) - FORE_M * math.sin(second) - HAND_M * math.sin(third)
+    return ArmPose(float(q[0]), radius, z, third)
+
+
+def travel_steps(q_from: NDArray[np.float64], q_to: NDArray[np.float64]) -> float:
+    """Control steps that a straight joint-space motion takes."""
+    return float(np.abs(q_to - q_from).max()) / ARM_DELTA_RAD

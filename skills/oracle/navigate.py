@@ -1,0 +1,157 @@
+"""Oracle Navigate: plan on the occupancy grid, follow the path, face the target, call stop.
+
+Reads the map, the doors' and drawers' positions and the robot's pose; drives through `base_vel` alone. The resting
+arm sticks out 0.7 m, so the path keeps away from tall things and the robot backs off before it turns beside one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from skimage.graph import MCP_Geometric
+
+from hab.actions import CONTROL_HZ, Action
+from hab.navgrid import NavGrid
+from hab.simulator import Simulator
+from skills.oracle.motion import Motion, Script, approach_speed, turn_rate
+from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at
+from skills.skill import Goal
+
+STAND_OFF_M = (1.05, 1.15, 1.25, 1.35, 0.95, 0.85)
+"""Distances from the target at which to stop when the next skill can drive."""
+WORK_M = (0.62, 0.68, 0.74, 0.80, 0.86, 0.92)
+"""The same when it cannot: within the arm's reach."""
+ANGLES = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75)
+ARM_SWEEP_M = 0.80
+LOOK_AHEAD_M = 0.35
+
+
+class OracleNavigate:
+    """`skills.skill.SkillPolicy`. `base_movement` says whether the skills that follow can drive."""
+
+    def __init__(self, base_movement: bool) -> None:
+        self._distances = STAND_OFF_M if base_movement else WORK_M
+
+    def reset(self, sim: Simulator, goal: Goal) -> None:
+        self._script = self._run(sim, goal)
+
+    def act(self, sim: Simulator) -> Action:
+        return next(self._script)
+
+    def _run(self, sim: Simulator, goal: Goal) -> Script:
+        motion = Motion(sim)
+        while True:
+            position, fronts = target_place(sim, goal)
+            grid = grid_now(sim)
+            route, pose = plan_route(grid, sim.base, position, fronts, self._distances)
+            yield from _back_off(motion, grid, route)
+            arrived = yield from follow(motion, route)
+            if arrived:
+                x, y, _ = sim.base
+                yield from motion.turn_to(math.atan2(position[1] - y, position[0] - x))
+                for _ in range(6):
+                    yield motion.action()
+                while True:
+                    yield motion.action(stop=True)
+            # Blocked by something that the grid does not know: back out a little and plan again.
+            x, y, yaw = sim.base
+            yield from motion.drive_line((x - 0.3 * math.cos(yaw), y - 0.3 * math.sin(yaw)), yaw, timeout=40)
+
+
+def target_place(sim: Simulator, goal: Goal) -> tuple[NDArray[np.float64], tuple[float, ...]]:
+    """Return where the thing to go to is now (m, world) and the directions (rad, world) it is reached from."""
+    if goal.articulation:
+        return np.asarray(goal.position), (sim.scene.articulation(goal.articulation).yaw,)
+    position = np.asarray(goal.position)
+    if goal.object and sim.held != goal.object:
+        position = sim.object_pos(goal.object)
+    receptacle = receptacle_at(sim, position)
+    return position, tuple(receptacle.yaw + front for front in receptacle.fronts)
+
+
+def plan_route(
+    grid: NavGrid,
+    base: NDArray[np.float64],
+    position: NDArray[np.float64],
+    fronts: tuple[float, ...],
+    distances: tuple[float, ...],
+) -> tuple[NDArray[np.float64], tuple[float, float]]:
+    """Choose where to stop and return the way there, (N, 2) world points, with its last point."""
+    near = np.maximum(0.0, ARM_SWEEP_M - grid.tall_clearance) + 2.0 * np.maximum(0.0, 0.45 - grid.clearance)
+    cost = np.where(grid.free, 1.0 + 4.0 * near, np.inf)
+    start = grid.cell(*grid.nearest_free(base[0], base[1]))
+    search = MCP_Geometric(cost, fully_connected=True)
+    costs, _ = search.find_costs([start])
+    best, best_cost = None, math.inf
+    for front in fronts:
+        for off in ANGLES:
+            angle = front + off
+            for rank, distance in enumerate(distances):
+                x, y = position[0] + distance * math.cos(angle), position[1] + distance * math.sin(angle)
+                if not grid.is_free(x, y):
+                    continue
+                cell = grid.cell(x, y)
+                if not np.isfinite(costs[cell]):
+                    continue
+                closest = nearest_on_line(grid, position, angle, distance)
+                # 1 m of way is worth 0.5 rad of slant, and coming close enough to reach is worth a long way round.
+                total = costs[cell] * grid.cell_m + 2.0 * abs(off) + 0.3 * rank + 20.0 * max(0.0, closest - 0.70)
+                total += 3.0 * max(0.0, ARM_SWEEP_M - 0.1 - float(grid.tall_clearance[cell]))
+                if total < best_cost:
+                    best, best_cost = cell, total
+    if best is None:
+        best = grid.cell(*grid.nearest_free(position[0], position[1]))
+    route = np.array([grid.xy(*cell) for cell in search.traceback(best)])
+    return route, (float(route[-1, 0]), float(route[-1, 1]))
+
+
+def _back_off(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Script:
+    """Reverse out of a place that is too narrow to turn in with the arm at rest."""
+    x, y, yaw = motion.sim.base
+    ahead = route[min(len(route) - 1, 8)]
+    error = math.remainder(math.atan2(ahead[1] - y, ahead[0] - x) - yaw, math.tau)
+    if abs(error) < 0.35 or np.hypot(*(route[-1] - (x, y))) < 0.1:
+        return
+    best, distance = 0.0, 0.0
+    room = _room(grid, x, y)
+    while distance < 0.8 and room < ARM_SWEEP_M:
+        distance += 0.05
+        bx, by = x - distance * math.cos(yaw), y - distance * math.sin(yaw)
+        if not grid.is_free(bx, by):
+            break
+        if _room(grid, bx, by) > room + 0.01:
+            room, best = _room(grid, bx, by), distance
+    if best > 0.0:
+        end = (x - best * math.cos(yaw), y - best * math.sin(yaw))
+        yield from motion.drive_line(end, yaw)
+
+
+def _room(grid: NavGrid, x: float, y: float) -> float:
+    i, j = grid.cell(x, y)
+    return float(grid.tall_clearance[min(max(i, 0), grid.shape[0] - 1), min(max(j, 0), grid.shape[1] - 1)])
+
+
+def follow(motion: Motion, route: NDArray[np.float64]) -> Script:
+    """Pure pursuit along the route; returns whether its end was reached."""
+    sim = motion.sim
+    lengths = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
+    progress, stuck = 0, 0
+    while True:
+        here = sim.base
+        window = route[progress : progress + 20]
+        progress += int(np.argmin(np.hypot(*(window - here[:2]).T)))
+        left = float(lengths[-1] - lengths[progress])
+        to_end = float(np.hypot(*(route[-1] - here[:2])))
+        if left < 0.08 and to_end < 0.12:
+            return True
+        ahead = int(np.searchsorted(lengths, lengths[progress] + LOOK_AHEAD_M))
+        aim = route[min(ahead, len(route) - 1)]
+        error = math.remainder(math.atan2(aim[1] - here[1], aim[0] - here[0]) - here[2], math.tau)
+        speed = approach_speed(max(left, to_end)) * max(0.0, math.cos(error)) ** 2 if abs(error) < 0.8 else 0.0
+        yield motion.action(speed, turn_rate(error))
+        moved = np.hypot(*(sim.base[:2] - here[:2])) + 0.3 * abs(sim.base[2] - here[2])
+        stuck = stuck + 1 if moved < 0.003 else 0
+        if stuck > 25:
+            return False

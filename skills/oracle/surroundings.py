@@ -1,0 +1,140 @@
+"""What the oracles know about a place: its receptacle, what stands open, and from where the arm can work there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hab import robot
+from hab.navgrid import NavGrid, OrientedBox
+from hab.scene import Articulation, Receptacle
+from hab.simulator import Simulator
+from skills.oracle.arm import PAN_X_M, ArmPose, solve, travel_steps
+
+AJAR_RAD_OR_M = 0.05
+PITCHES = tuple(np.deg2rad((85.0, 75.0, 65.0, 55.0, 45.0, 35.0, 25.0, 15.0)))
+LOW_CEILING_M = 0.60
+"""Under less free height than this the cup must come in flat."""
+FLAT_RAD = np.deg2rad(40.0)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """An arm pose at the object and how far the base then stands from it."""
+
+    distance_m: float
+    """Base centre to object, planar."""
+    pitch: float
+    cost_steps: float
+    lift_m: float
+    """Room above that the arm still reaches."""
+
+
+def opened_boxes(sim: Simulator) -> list[OrientedBox]:
+    """Return the footprints of doors and drawers that stand open."""
+    boxes = []
+    for a in sim.scene.articulations:
+        position = sim.joint_pos(a.name)
+        if abs(position) > AJAR_RAD_OR_M:
+            boxes.append(_footprint(a, position))
+    return boxes
+
+
+def _footprint(a: Articulation, position: float) -> OrientedBox:
+    corners = np.array(
+        [
+            (g.pos[0] + sx * g.size[0], g.pos[1] + sy * g.size[1])
+            for g in a.geoms
+            if g.shape == "box"
+            for sx in (-1, 1)
+            for sy in (-1, 1)
+        ]
+    )
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    center, half = (low + high) / 2.0, (high - low) / 2.0
+    turn = 0.0
+    if a.kind == "fridge":
+        turn = position * math.copysign(1.0, a.axis[2])
+        center = np.asarray(a.anchor[:2]) + _rotate(turn, center - np.asarray(a.anchor[:2]))
+    else:
+        center = center + np.array([position, 0.0])
+    x, y = np.asarray(a.pos[:2]) + _rotate(a.yaw, center)
+    return float(x), float(y), a.yaw + turn, float(half[0]), float(half[1])
+
+
+def _rotate(angle: float, vector: Sequence[float] | np.ndarray) -> np.ndarray:
+    cos, sin = math.cos(angle), math.sin(angle)
+    return np.array([cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1]])
+
+
+def grid_now(sim: Simulator) -> NavGrid:
+    """Return the navigation grid with what stands open as obstacles."""
+    boxes = opened_boxes(sim)
+    return sim.nav.with_boxes(boxes) if boxes else sim.nav
+
+
+def receptacle_at(sim: Simulator, position: Sequence[float]) -> Receptacle:
+    """Return the receptacle on or in which a position (m, world) lies."""
+
+    def miss(r: Receptacle) -> float:
+        shift = np.zeros(2)
+        if r.kind == "drawer":
+            shift = _rotate(r.yaw, (sim.joint_pos(r.articulation), 0.0))
+        local = _rotate(-r.yaw, np.asarray(position[:2]) - np.asarray(r.center[:2]) - shift)
+        outside = np.maximum(np.abs(local) - np.asarray(r.half_extents), 0.0)
+        above = position[2] - r.center[2]
+        return float(np.hypot(*outside)) + (abs(above) if above < 0.0 else max(0.0, above - 0.15))
+
+    return min(sim.scene.receptacles, key=miss)
+
+
+def pitches_for(receptacle: Receptacle | None) -> tuple[float, ...]:
+    """Return the cup pitches (rad) with which the hand gets in: any from above, flat ones under a board."""
+    if receptacle is not None and receptacle.clearance_m < LOW_CEILING_M:
+        return tuple(p for p in PITCHES if p < FLAT_RAD)
+    return PITCHES
+
+
+def reaches(
+    height_m: float, pitches: Sequence[float], clear_m: Callable[[float], float], lift_m: float
+) -> list[Reach]:
+    """Return the ways to have the cup at a height, cheapest first.
+
+    Each must also reach the point `clear_m(pitch)` back along the cup's axis, and the one `lift_m` above.
+    """
+    found = []
+    for pitch in pitches:
+        for radius in np.arange(0.42, 1.01, 0.04):
+            at = ArmPose(0.0, float(radius), height_m, pitch)
+            q = solve(at)
+            before = solve(backed_off(at, clear_m(pitch)))
+            above = solve(ArmPose(0.0, float(radius), height_m + lift_m, pitch))
+            if q is None or before is None or above is None:
+                continue
+            cost = travel_steps(robot.REST_Q, before) + travel_steps(before, q) + travel_steps(q, above)
+            found.append(Reach(float(radius) + PAN_X_M, pitch, cost, lift_m))
+    return sorted(found, key=lambda r: r.cost_steps)
+
+
+def backed_off(pose: ArmPose, distance_m: float) -> ArmPose:
+    """Return the pose that far back along the cup's axis."""
+    return ArmPose(
+        pose.azimuth,
+        pose.radius - distance_m * math.cos(pose.pitch),
+        pose.z + distance_m * math.sin(pose.pitch),
+        pose.pitch,
+    )
+
+
+def nearest_on_line(grid: NavGrid, position: Sequence[float], angle: float, start_m: float) -> float:
+    """Return how near to a position the base can come, driving straight in from `start_m` away at an angle."""
+    distance = start_m
+    while distance > 0.4:
+        x, y = position[0] + (distance - 0.02) * math.cos(angle), position[1] + (distance - 0.02) * math.sin(angle)
+        if not grid.is_free(x, y):
+            break
+        distance -= 0.02
+    return distance

@@ -1,0 +1,59 @@
+"""What a skill is: the parts it acts with, when it ends in the chain, and who can play it.
+
+A skill is data plus small functions (design.md, section 4); each skill's task lies in a module of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from hab.actions import Action
+from hab.scene import Vec3
+from hab.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What one call of a skill is about. Positions are in the world (m)."""
+
+    position: Vec3
+    """Pick: the object's start; place: its goal; navigate: the target; open and close: the handle, closed."""
+    object: str = ""
+    """The object to pick, to place, or in hand."""
+    articulation: str = ""
+    """The drawer or fridge to open or close, or to drive to; "" for none."""
+
+
+@dataclass(frozen=True)
+class SkillSpec:
+    """A skill as the chain sees it."""
+
+    name: str
+    max_steps: int
+    """Control steps that the chain grants."""
+    ended: Callable[[Simulator, Goal, Action, "Progress"], bool]
+    """The skill's own termination rule, asked after each control step (hab_facts.md, TP-SRL evaluation)."""
+    achieved: Callable[[Simulator, Goal], bool]
+    """The post-condition, for measurement only."""
+
+
+@dataclass
+class Progress:
+    """What a termination rule may remember within one call of a skill."""
+
+    steps: int = 0
+    grasped: bool = False
+    """Whether the suction has held anything during this call."""
+
+
+class SkillPolicy(Protocol):
+    """Plays one skill: an oracle, or a trained policy."""
+
+    def reset(self, sim: Simulator, goal: Goal) -> None:
+        """Start a call; recurrent state and plans are cleared."""
+
+    def act(self, sim: Simulator) -> Action:
+        """Return the next action. Oracles read simulator state; trained policies only their sensors."""
+        ...

@@ -1,0 +1,52 @@
+"""The seven skills as the chain sees them: termination rules, post-conditions, time limits (hab_facts.md).
+
+The base is 2.5 times slower than habitat's, so Navigate's 300 steps become 750. The manipulation skills get the 300
+steps of their own tasks rather than habitat's 200 in the chain: with base movement they drive at the slower speed.
+"""
+
+from __future__ import annotations
+
+from hab.actions import STOP, Action
+from hab.measures import articulation_closed, articulation_open, at_rest, holding, navigated
+from hab.measures import PLACED_M as _PLACED_M
+from hab.simulator import Simulator
+from skills.skill import Goal, Progress, SkillSpec
+
+
+def _stopped(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+    return STOP in action and float(action[STOP][0]) > 0.0
+
+
+def _holds_at_rest(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+    return sim.held != "" and at_rest(sim)
+
+
+def _released_at_rest(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+    return sim.held == "" and at_rest(sim)
+
+
+def _drawn_at_rest(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+    return progress.grasped and sim.held == "" and at_rest(sim)
+
+
+def _pushed_at_rest(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+    return articulation_closed(sim, goal.articulation) and at_rest(sim)
+
+
+def _placed(sim: Simulator, goal: Goal) -> bool:
+    error = sum((a - b) ** 2 for a, b in zip(sim.object_pos(goal.object), goal.position, strict=True)) ** 0.5
+    return sim.held != goal.object and error < _PLACED_M
+
+
+SPECS: dict[str, SkillSpec] = {
+    spec.name: spec
+    for spec in (
+        SkillSpec("navigate", 750, _stopped, lambda sim, goal: navigated(sim, goal.position)),
+        SkillSpec("pick", 300, _holds_at_rest, lambda sim, goal: holding(sim, goal.object)),
+        SkillSpec("place", 300, _released_at_rest, _placed),
+        SkillSpec("open_cabinet", 300, _drawn_at_rest, lambda sim, goal: articulation_open(sim, goal.articulation)),
+        SkillSpec("open_fridge", 300, _drawn_at_rest, lambda sim, goal: articulation_open(sim, goal.articulation)),
+        SkillSpec("close_cabinet", 300, _pushed_at_rest, lambda sim, goal: articulation_closed(sim, goal.articulation)),
+        SkillSpec("close_fridge", 300, _pushed_at_rest, lambda sim, goal: articulation_closed(sim, goal.articulation)),
+    )
+}

@@ -1,0 +1,54 @@
+"""The JSON of design.md section 6, and the tables."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from eval.evaluate import EpisodeResult, Evaluation, Request
+from eval.report import tables, to_json, trace_rows
+from planner.agent import Agent
+
+
+def evaluation() -> Evaluation:
+    row = {"stage": 1, "skill": "pick", "outcome": "timeout", "reason": "timeout"}
+    results = [
+        EpisodeResult(0, 7, True, [True] * 4, "", "", 900, []),
+        EpisodeResult(1, 8, False, [True, False, False, False], "pick", "timeout", 812, [row]),
+    ]
+    return Evaluation(Request("set_table", Agent(), episodes=2), results, 2.0, interrupted=False)
+
+
+def test_json() -> None:
+    report = to_json(evaluation())
+    assert list(report) == [
+        *("scenario", "sim", "split", "episodes", "seed", "agent"),
+        *("success", "success_ci95", "interactions", "steps", "seconds", "episode_results"),
+    ]
+    assert report["agent"] == {"skills": "oracle", "skill_nav": True, "nav_skill": True, "stop_mask": True}
+    assert [i["name"] for i in report["interactions"]] == ["pick 1", "place 1", "pick 2", "place 2"]
+    assert [i["success"] for i in report["interactions"]] == [1.0, 0.5, 0.5, 0.5]
+    assert report["success"] == 0.5 and report["success_ci95"] == report["interactions"][1]["ci95"]
+    assert (report["steps"], report["seconds"]) == (1712, 2.0)
+    assert report["episode_results"][1] == {
+        "index": 1,
+        "scene": 8,
+        "success": False,
+        "interactions": [True, False, False, False],
+        "failed_skill": "pick",
+        "reason": "timeout",
+        "steps": 812,
+    }
+
+
+def test_tables_show_interactions_and_causes() -> None:
+    out = io.StringIO()
+    Console(width=100, file=out).print(tables(evaluation()))
+    text = out.getvalue()
+    assert "place 2" in text and "1/2" in text and "what failed" in text and "timeout" in text
+
+
+def test_trace_rows_name_their_episode() -> None:
+    (row,) = trace_rows(evaluation())
+    assert (row["episode"], row["scene"], row["skill"]) == (1, 8, "pick")

@@ -1,0 +1,196 @@
+"""The chain's rules, on a simulator of a few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from hab.actions import ARM, GRIP, STOP, Action
+from hab.episodes import Episode, Target
+from hab.robot import REST_Q
+from hab.simulator import Simulator
+from planner.chain import ChainResult, Limits, run_chain
+from planner.task_planner import PlanStep
+from skills.skill import Goal, Progress, SkillSpec
+
+TARGETS = tuple(Target(o, "table", "shelf", (1.0, 0.0, 0.5), (3.0, i, 0.5)) for i, o in enumerate(("cup", "can")))
+EPISODE = Episode("tidy_house", "val", 0, 0, (0.0, 0.0, 0.0), {}, {}, TARGETS)
+SKILLS = ("navigate", "pick", "place")
+
+
+class FakeSim:
+    """Objects are points; the arm follows its targets at once; `on_step` is what the world does of itself."""
+
+    def __init__(self) -> None:
+        self.base = np.zeros(3)
+        self.arm = REST_Q.copy()
+        self.held = ""
+        self.objects = {t.object: np.array(t.start_pos) for t in TARGETS}
+        self.actions: list[Action] = []
+        self.steps = 0
+
+    def step(self, action: Action) -> None:
+        self.actions.append(action)
+        self.steps += 1
+        self.arm += 0.0125 * np.asarray(action.get(ARM, np.zeros(7)), dtype=np.float64)
+
+    def object_pos(self, name: str) -> Any:
+        return self.objects[name]
+
+
+class Script:
+    """A policy that does nothing for `steps` steps and then has its way with the simulator."""
+
+    def __init__(self, effect: Callable[[FakeSim, Goal], None], action: Action | None = None) -> None:
+        self.effect, self.action, self.calls = effect, action or {}, 0
+
+    def reset(self, sim: Simulator, goal: Goal) -> None:
+        self.goal, self.waited = goal, 0
+        self.calls += 1
+
+    def act(self, sim: Simulator) -> Action:
+        self.waited += 1
+        if self.waited == 5:
+            self.effect(cast(FakeSim, sim), self.goal)
+        return self.action
+
+
+def drive(sim: FakeSim, goal: Goal) -> None:
+    sim.base[:2] = goal.position[:2]
+
+
+def grasp(sim: FakeSim, goal: Goal) -> None:
+    sim.held = goal.object
+
+
+def put_down(sim: FakeSim, goal: Goal) -> None:
+    sim.objects[sim.held] = np.array(goal.position)
+    sim.held = ""
+
+
+def nothing(sim: FakeSim, goal: Goal) -> None:
+    pass
+
+
+def spec(name: str, ended_after: int = 6) -> SkillSpec:
+    def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        return progress.steps >= ended_after
+
+    def achieved(sim: Simulator, goal: Goal) -> bool:
+        return name != "navigate" or float(np.hypot(*(sim.base[:2] - goal.position[:2]))) < 1.5
+
+    return SkillSpec(name, 20, ended, achieved)
+
+
+def fetch_plan() -> list[PlanStep]:
+    steps = []
+    for number, t in enumerate(TARGETS, start=1):
+        start, goal = Goal(t.start_pos, t.object), Goal(t.goal_pos, t.object)
+        steps += [
+            PlanStep("(nav)", "navigate", start, ""),
+            PlanStep("(pick)", "pick", start, f"pick {number}"),
+            PlanStep("(nav)", "navigate", goal, ""),
+            PlanStep("(place)", "place", goal, f"place {number}"),
+        ]
+    return steps
+
+
+def run(sim: FakeSim | None = None, episode_steps: int = 1000, **changes: Any) -> tuple[ChainResult, FakeSim]:
+    sim = sim or FakeSim()
+    policies = {"navigate": Script(drive), "pick": Script(grasp), "place": Script(put_down)}
+    policies.update({k: v for k, v in changes.items() if k in SKILLS})
+    specs = {name: changes.get("specs", {}).get(name, spec(name)) for name in SKILLS}
+    limits = Limits(episode_steps, dict.fromkeys(SKILLS, 20))
+    options = {k: v for k, v in changes.items() if k in ("stop_mask", "on_step")}
+    result = run_chain(cast(Simulator, sim), EPISODE, fetch_plan(), policies, specs, limits, **options)
+    return result, sim
+
+
+def test_all_goes_well() -> None:
+    result, sim = run()
+    assert result.success and result.interactions == [True] * 4
+    assert (result.failed_skill, result.reason) == ("", "")
+    assert [row.outcome for row in result.trace] == ["success"] * 8
+    assert result.steps == sim.steps == result.trace[-1].end_step == 8 * 6
+    assert result.trace_rows()[1] == {
+        "stage": 1,
+        "skill": "pick",
+        "action": "(pick)",
+        "interaction": "pick 1",
+        "start_step": 6,
+        "end_step": 12,
+        "outcome": "success",
+        "reason": "",
+    }
+
+
+def test_a_missed_interaction_ends_the_episode() -> None:
+    result, _ = run(place=Script(nothing))
+    assert result.interactions == [True, False, False, False] and not result.success
+    assert (result.failed_skill, result.reason) == ("place", "did not let go")
+    assert len(result.trace) == 4
+
+
+def test_a_timeout_ends_the_episode_but_what_is_held_counts() -> None:
+    result, _ = run(specs={"pick": spec("pick", ended_after=99)})
+    assert result.interactions == [True, False, False, False]
+    assert (result.failed_skill, result.reason) == ("pick", "timeout")
+    assert result.trace[-1].end_step - result.trace[-1].start_step == 20
+
+
+def test_navigation_that_stops_far_away_is_recorded_and_the_chain_goes_on() -> None:
+    result, _ = run(navigate=Script(nothing))
+    assert result.success
+    assert [row.outcome for row in result.trace[:4]] == ["success", "success", "failed", "success"]
+
+
+def test_the_first_skill_that_failed_in_the_stage_is_blamed() -> None:
+    result, _ = run(navigate=Script(lambda sim, goal: sim.base.__setitem__(0, -9.0)), pick=Script(nothing))
+    assert (result.failed_skill, result.reason) == ("navigate", "stopped too far or facing away")
+
+
+def test_moving_an_earlier_object_misses_the_next_interaction() -> None:
+    def clumsy(sim: FakeSim, goal: Goal) -> None:
+        grasp(sim, goal)
+        if goal.object == "can":
+            sim.objects["cup"] += 1.0
+
+    result, _ = run(pick=Script(clumsy))
+    assert result.interactions == [True, True, False, False]
+    assert (result.failed_skill, result.reason) == ("pick", "an earlier object was moved")
+
+
+def test_the_episode_limit_stops_everything() -> None:
+    result, sim = run(episode_steps=10)
+    assert sim.steps == result.steps == 10
+    assert (result.failed_skill, result.reason) == ("pick", "episode's step limit")
+
+
+def test_stop_is_masked_while_the_target_is_far() -> None:
+    wants_stop: Action = {STOP: np.ones(1, np.float32)}
+    far = Script(lambda sim, goal: sim.base.__setitem__(0, -5.0), wants_stop)
+    _, sim = run(navigate=far, pick=Script(nothing))
+    stops = [float(a[STOP][0]) for a in sim.actions if STOP in a]
+    assert stops[0] > 0 and stops[5] < 0
+    _, sim = run(navigate=far, pick=Script(nothing), stop_mask=False)
+    assert all(float(a[STOP][0]) > 0 for a in sim.actions if STOP in a)
+
+
+def test_the_arm_is_reset_between_skills_without_letting_go() -> None:
+    def grasp_and_reach(sim: FakeSim, goal: Goal) -> None:
+        grasp(sim, goal)
+        sim.arm = REST_Q + 0.3
+
+    result, sim = run(pick=Script(grasp_and_reach))
+    resets = [a for a in sim.actions if ARM in a]
+    assert result.success and 20 <= len(resets) // 2 <= 50
+    assert all(a[GRIP][0] > 0 and np.abs(a[ARM]).max() <= 1 for a in resets)
+    assert result.trace[2].start_step - result.trace[1].end_step == len(resets) // 2
+
+
+def test_on_step_sees_every_step() -> None:
+    seen = []
+    result, _ = run(on_step=lambda stage, action, done: seen.append((stage, sum(done))))
+    assert len(seen) == result.steps and seen[0] == (0, 0) and seen[-1] == (7, 3)

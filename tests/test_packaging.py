@@ -1,0 +1,66 @@
+"""The dependency set holds together, and the wheel holds what the code reads."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_installed_distributions_agree() -> None:
+    checked = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_hydra_and_pddlpy_live_in_one_process(tmp_path: Path) -> None:
+    """They parse with antlr4 grammars of one runtime version: hydra-core 1.3 and pddlpy 1.2 could not."""
+    from hydra import compose, initialize_config_module
+    from pddlpy import DomainProblem
+
+    with initialize_config_module("configs"):
+        assert compose("eval", overrides=["video.fps=7"]).video.fps == 7
+    domain, problem = tmp_path / "domain.pddl", tmp_path / "problem.pddl"
+    domain.write_text((ROOT / "planner" / "domain.pddl").read_text())
+    problem.write_text("(define (problem p) (:domain home_rearrangement) (:objects r - robot) (:init) (:goal (and)))")
+    assert set(DomainProblem(str(domain), str(problem)).operators()) >= {"nav", "pick", "place", "open_cab"}
+
+
+def test_constraints_satisfy_the_declared_ranges() -> None:
+    pinned = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text().split("\n") if line and line[0] != "#"
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for text in project["dependencies"] + project["optional-dependencies"]["dev"]:
+        requirement = Requirement(text)
+        version = pinned[requirement.name.lower()]
+        assert requirement.specifier.contains(version, prereleases=True), f"{text} but {version} in constraints.txt"
+
+
+def test_wheel_holds_code_and_data(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    ignored = shutil.ignore_patterns(".git", ".venv", "outputs", "build", "*.egg-info", "__pycache__", ".*_cache")
+    shutil.copytree(ROOT, source, ignore=ignored)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        str(source),
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(tmp_path),
+    ]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("tpsrl-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"configs/eval.yaml", "planner/domain.pddl", "tpsrl/cli.py", "hab/mujoco/build.py"} <= names
+    assert not any(name.startswith(("tests/", "benchmarks/")) for name in names)

@@ -1,0 +1,5 @@
+"""`python -m tpsrl`."""
+
+from tpsrl.cli import main
+
+main()

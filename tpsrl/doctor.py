@@ -1,0 +1,108 @@
+"""`tpsrl doctor`: what is installed, what works here, and what to do about what does not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from tpsrl import __version__
+
+PACKAGES = (
+    "mujoco",
+    "numpy",
+    "torch",
+    "gymnasium",
+    "gymnasium-robotics",
+    "mink",
+    "pddlpy",
+    "hydra-core",
+    "omegaconf",
+    "imageio-ffmpeg",
+)
+GL_BACKENDS = ("egl", "osmesa", "glfw")
+GL_ADVICE = "apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri libosmesa6 (Debian's names)"
+_DRAW = """
+import mujoco, numpy
+model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><light pos='0 0 3'/><geom size='.3'/></worldbody></mujoco>")
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+renderer = mujoco.Renderer(model, 64, 64)
+renderer.update_scene(data)
+assert numpy.ptp(renderer.render()) > 0
+"""
+
+
+def report() -> tuple[str, bool]:
+    """Return the report and whether everything that needs no extra works (OpenGL counts as an extra)."""
+    lines = [
+        f"tpsrl {__version__}, python {platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores"
+    ]
+    missing = []
+    for package in PACKAGES:
+        try:
+            lines.append(f"  {package} {version(package)}")
+        except PackageNotFoundError:
+            missing.append(package)
+    lines += [f"  {package} is missing: pip install tpsrl" for package in missing]
+
+    error = _mujoco_error()
+    lines += ["", "simulators", f"  mujoco: {'works' if not error else f'does not work: {error}'}"]
+    if find_spec("habitat_sim") and find_spec("habitat"):
+        lines.append("  habitat: installed")
+    else:
+        lines.append(
+            "  habitat: not installed (optional): conda install habitat-sim withbullet -c conda-forge -c aihabitat, "
+            "then pip install 'tpsrl[habitat]' && pip install --no-deps habitat-lab"
+        )
+
+    errors = gl_errors()
+    lines += ["", "OpenGL back ends (rendering: depth observations and videos)"]
+    lines += [f"  {kind}: {'works' if not error else f'does not work: {error}'}" for kind, error in errors.items()]
+    if all(errors.values()):
+        lines.append(f"  none works, so nothing can be rendered; everything else runs. To mend it: {GL_ADVICE}")
+    else:
+        lines.append(f"  used: {os.environ.get('MUJOCO_GL') or next(kind for kind, e in errors.items() if not e)}")
+
+    lines += ["", "trained skills: none are packaged yet; use --skills oracle"]
+    return "\n".join(lines), not (missing or error)
+
+
+def gl_errors() -> dict[str, str]:
+    """Draw a picture with each back end in a process of its own; return the error of each ("" = works)."""
+    running = {
+        kind: subprocess.Popen(
+            [sys.executable, "-c", _DRAW],
+            env={**os.environ, "MUJOCO_GL": kind, "PYOPENGL_PLATFORM": "" if kind == "glfw" else kind},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for kind in GL_BACKENDS
+    }
+    errors = {}
+    for kind, process in running.items():
+        try:
+            _, stderr = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            errors[kind] = "no answer within 60 s"
+            continue
+        last = [line for line in stderr.splitlines() if line.strip() and not line.startswith(" ")]
+        errors[kind] = "" if process.returncode == 0 else (last[-1] if last else f"exit code {process.returncode}")
+    return errors
+
+
+def _mujoco_error() -> str:
+    """Step a tiny model; return what went wrong ("" = nothing)."""
+    try:
+        import mujoco
+
+        model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='.1'/></worldbody></mujoco>")
+        mujoco.mj_step(model, mujoco.MjData(model))
+    except Exception as error:  # any failure to load or run the engine is the answer
+        return f"{type(error).__name__}: {error}"
+    return ""

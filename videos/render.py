@@ -1,0 +1,124 @@
+"""Episodes as mp4 files.
+
+An episode is first played without drawing, so that its length is known and the film can be sped up to fit, and then
+replayed from the recorded actions (the simulator is deterministic), drawing every k-th control step.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import imageio.v2 as imageio
+
+from hab.actions import CONTROL_HZ, Action
+from hab.episodes import Episode, make_episode
+from hab.mujoco.simulator import MujocoSimulator
+from hab.simulator import Simulator
+from planner.agent import Agent, load_policies, play_episode, play_skill
+from planner.chain import Limits, TraceRow
+from planner.task_planner import interactions, plan
+from skills.skill import Goal
+from videos.frame import compose
+from videos.overlays import overlays
+
+OnFrame = Callable[[int, int], None]
+"""Called after each frame with the frames done and in all."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a video looks."""
+
+    height: int = 480
+    """Pixels of the pictures; the third-person view is 4:3."""
+    fps: int = 15
+    max_s: int = 30
+    """The film is sped up, by a whole number of control steps a frame, to be no longer than this."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One control step, as the second pass needs it."""
+
+    action: Action
+    caption: str
+    goal: Goal
+    done: tuple[bool, ...]
+    """Interactions achieved so far."""
+
+
+def render_scenario(
+    scenario: str, split: str, index: int, agent: Agent, limits: Limits, style: Style, out: Path, on_frame: OnFrame
+) -> list[dict[str, Any]]:
+    """Film one episode of a scenario; return its trace rows."""
+    sim = MujocoSimulator()
+    episode = make_episode(scenario, split, index)
+    moments: list[Moment] = []
+    sim.reset(episode)
+    steps = plan(episode, sim.scene, agent.nav_skill)
+
+    def record(stage: int, action: Action, done: Sequence[bool]) -> None:
+        caption = f"{stage + 1}/{len(steps)}  {steps[stage].skill}  {steps[stage].action}"
+        moments.append(Moment(action, caption, steps[stage].goal, tuple(done)))
+
+    try:
+        result = play_episode(sim, episode, agent, load_policies(agent), limits, record)
+        sim.reset(episode)
+        _write(sim, episode, moments, interactions(episode), sim.step, style, out, on_frame)
+    finally:
+        sim.close()
+    return result.trace_rows()
+
+
+def render_skill(
+    skill: str, split: str, index: int, obs: str, agent: Agent, style: Style, out: Path, on_frame: OnFrame
+) -> list[dict[str, Any]]:
+    """Film one start state of a skill's own task; return its single trace row."""
+    from skills import make_env
+
+    env = make_env(skill, split=split, obs=obs, base_movement=agent.skill_nav, index=index)
+    task: Any = env.unwrapped
+    moments: list[Moment] = []
+    try:
+        env.reset(seed=0)
+        goal: Goal = task.goal
+        policy = load_policies(agent)[skill]
+        success, reason, steps = play_skill(env, policy, lambda a: moments.append(Moment(a, skill, goal, ())))
+        env.reset(seed=0)
+        _write(task.sim, task.sim.episode, moments, [], env.step, style, out, on_frame)
+    finally:
+        env.close()
+    outcome = "success" if success else "timeout" if reason == "timeout" else "failed"
+    return [asdict(TraceRow(0, skill, "", "", 0, steps, outcome, reason))]
+
+
+def _write(
+    sim: Simulator,
+    episode: Episode,
+    moments: Sequence[Moment],
+    names: Sequence[str],
+    advance: Callable[[Action], object],
+    style: Style,
+    out: Path,
+    on_frame: OnFrame,
+) -> None:
+    """Replay the moments from the present state and write every k-th as a frame."""
+    # Only this process draws, so Mesa may have every core (for environments in parallel, `hab` gives it one thread each).
+    os.environ.setdefault("LP_NUM_THREADS", str(os.cpu_count() or 1))
+    stride = max(1, math.ceil(len(moments) / (style.fps * style.max_s)))
+    speed = stride * style.fps / CONTROL_HZ
+    frames = math.ceil(len(moments) / stride)
+    with imageio.get_writer(out, fps=style.fps, codec="libx264", quality=7, macro_block_size=16) as film:
+        for step, moment in enumerate(moments):
+            advance(moment.action)
+            if step % stride and step + 1 < len(moments):
+                continue
+            rgb = sim.render_rgb(style.height * 4 // 3, style.height, overlays(sim, episode, moment.goal))
+            caption = f"{moment.caption}   step {step + 1}   x{speed:g}"
+            film.append_data(compose(rgb, sim.depth(), caption, list(zip(names, moment.done, strict=False))))
+            on_frame(min(step // stride + 1, frames), frames)
