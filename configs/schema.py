@@ -33,7 +33,7 @@ class VideoConfig:
     height: int = 480
     """Pixels."""
     fps: int = 15
-    max_s: int = 30
+    max_s: int = 25
     """Seconds."""
 
 

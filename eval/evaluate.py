@@ -10,9 +10,10 @@ import multiprocessing
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -151,18 +152,19 @@ def _policies(agent: Agent) -> dict[str, SkillPolicy]:
     return load_policies(agent)
 
 
-def _in_process(request: Request) -> Iterator[EpisodeResult]:
+def _in_process(request: Request) -> Generator[EpisodeResult]:
     for index in range(request.episodes):
         yield run_episode(request, index)
 
 
-def _in_pool(request: Request, workers: int) -> Iterator[EpisodeResult]:
+def _in_pool(request: Request, workers: int) -> Generator[EpisodeResult]:
     """Yield results as they come. Fresh (spawned) processes: OpenGL and threads do not survive a fork."""
     others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
     waiting: set[Future[EpisodeResult]] = set()
     try:
-        waiting |= {pool.submit(run_episode, request, index) for index in range(request.episodes)}
+        with _interrupts_ignored():
+            waiting |= {pool.submit(run_episode, request, index) for index in range(request.episodes)}
         while waiting:
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in done:
@@ -179,6 +181,11 @@ def _in_pool(request: Request, workers: int) -> Iterator[EpisodeResult]:
                     process.terminate()
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C, which the terminal sends to every process, to the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Start processes that leave Ctrl-C, which the terminal sends to all of them, to this one (they inherit it)."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)

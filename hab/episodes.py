@@ -29,6 +29,8 @@ OBJECT_GAP_M = 0.06
 """Free space between two objects' bounding circles."""
 HEAD_ROOM_M = 0.14
 """Objects go only where this much stays free above them: the gripper's half thickness and some."""
+TOP_MAX_M = 1.06
+"""Objects stand no higher than this: with the torso at 0.15 m the arm has to lift them, and its shoulder is at 0.94 m."""
 REACH_M = (0.50, 0.95)
 """Base centre to object, nearest and farthest, from which the arm can work."""
 APPROACH_ANGLES = (0.0, 0.35, -0.35, 0.7, -0.7)
@@ -153,7 +155,11 @@ class Layout:
         model = OBJECTS[name]
         for _ in range(40):
             receptacle = receptacles[int(self.rng.integers(len(receptacles)))]
-            if receptacle.clearance_m < 2.0 * model.half_extents[2] + HEAD_ROOM_M:
+            height = 2.0 * model.half_extents[2]
+            in_drawer = receptacle.kind == "drawer"
+            if receptacle.center[2] + height > TOP_MAX_M:
+                continue
+            if receptacle.clearance_m < height + (0.0 if in_drawer else HEAD_ROOM_M):
                 continue
             u, v = self.rng.uniform(-1.0, 1.0, 2) * receptacle.half_extents
             cos, sin = math.cos(receptacle.yaw), math.sin(receptacle.yaw)

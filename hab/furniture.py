@@ -15,6 +15,8 @@ EDGE_M = 0.09
 """Objects rest at least this far inside of a surface's edge."""
 REACH_M = 0.38
 """… and at most this far from an edge at which the robot can stand."""
+BOARD_REACH_M = 0.19
+"""The same under a board: deeper in, only a flat hand fits, and the arm takes ten seconds to fold itself flat."""
 OPEN_AIR_M = 1.0
 """`clearance_m` of a surface with nothing above."""
 
@@ -201,7 +203,7 @@ def tv_bench(frame: Frame, name: str, depth: float, width: float, height: float,
         False,
     )
     half_y = width / 2 - EDGE_M
-    piece.surface("tv_bench", front_strip(depth), (-half_y, half_y), height, 0.62 - 0.2 * width)
+    piece.surface("tv_bench", front_strip(depth), (-half_y, half_y), height)
     return piece
 
 
@@ -225,7 +227,7 @@ def shelf_unit(frame: Frame, name: str, depth: float, width: float, height: floa
     for i in (1, 2):
         clearance = levels[i + 1] - levels[i] - board
         piece.surface(
-            "shelf", front_strip(depth), (EDGE_M - inner, inner - EDGE_M), levels[i], clearance, name=f"{name}_{i}"
+            "shelf", (depth / 2 - BOARD_REACH_M, depth / 2 - EDGE_M), (EDGE_M - inner, inner - EDGE_M), levels[i], clearance, name=f"{name}_{i}"
         )
     return piece
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hab.furniture import BLACK, EDGE_M, REACH_M, STEEL, WHITE, Frame, Piece, Style, shade
+from hab.furniture import BLACK, BOARD_REACH_M, EDGE_M, REACH_M, STEEL, WHITE, Frame, Piece, Style, shade
 from hab.scene import Articulation, Geom, Rgba, Vec3
 
 COUNTER_DEPTH_M = 0.60
@@ -88,7 +88,7 @@ def fridge(frame: Frame, name: str, hinge: int, style: Style) -> Piece:
         clearance = FRIDGE_SHELVES_M[i + 1] - 0.016 - z
         piece.surface(
             "fridge",
-            (reach - 0.28, reach - 0.09),
+            (reach - BOARD_REACH_M, reach - EDGE_M),
             (-half_y, half_y),
             z,
             clearance,

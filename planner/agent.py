@@ -49,9 +49,8 @@ def check_agent(agent: Agent) -> None:
         raise AgentError(f"no skills in {agent.skills!r}: no such folder; use --skills oracle or a checkpoint folder")
     missing = [skill for skill in SKILLS if not (folder / skill / "policy.safetensors").is_file()]
     if missing:
-        raise AgentError(
-            f"{agent.skills!r} holds no checkpoint of {', '.join(missing)} (SKILL/policy.safetensors): use --skills oracle"
-        )
+        named = ", ".join(missing)
+        raise AgentError(f"{agent.skills!r} holds no checkpoint of {named} (SKILL/policy.safetensors)")
     raise AgentError("this version cannot load trained skills yet: use --skills oracle")
 
 

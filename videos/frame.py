@@ -26,6 +26,7 @@ def compose(
     frame.paste(Image.fromarray(grey).resize((height, height), Image.Resampling.NEAREST), (width, 0))
 
     draw = ImageDraw.Draw(frame)
+    draw.text((width + 8, 6), "head depth, 0 - 5 m", _FAINT, ImageFont.load_default(14))
     draw.text((10, height + 6), caption, _INK, ImageFont.load_default(18))
     x = 10
     small = ImageFont.load_default(14)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -17,7 +17,6 @@ from skills.skill import Goal
 WHITE = (1.0, 1.0, 1.0, 1.0)
 GREY = (0.6, 0.6, 0.6, 1.0)
 WIRE_RADIUS_M = 0.004
-BOX_MARGIN_M = 0.02
 GOAL_OPACITY = 0.45
 SPHERE_RADIUS_M = 0.1
 
@@ -26,26 +25,29 @@ def overlays(sim: Simulator, episode: Episode, goal: Goal) -> list[Overlay]:
     """Return white boxes round the objects, translucent copies at their goals and a grey sphere at the skill's goal."""
     shapes: list[Overlay] = []
     for target in episode.targets:
-        shapes += wireframe_box(sim.object_pos(target.object), OBJECTS[target.object].half_extents)
-        shapes += [_ghost(geom, target.goal_pos) for geom in OBJECTS[target.object].geoms]
+        model = OBJECTS[target.object]
+        rotation = np.reshape(_matrix(sim.object_quat(target.object)), (3, 3))
+        shapes += wireframe_box(sim.object_pos(target.object), rotation, model.half_extents)
+        shapes += [_ghost(geom, target.goal_pos) for geom in model.geoms]
     on_floor = (goal.position[0], goal.position[1], 0.0)
     shapes.append(Overlay("sphere", on_floor, (SPHERE_RADIUS_M, 0.0, 0.0), GREY))
     return shapes
 
 
-def wireframe_box(center: NDArray[np.float64], half_extents: Vec3) -> list[Overlay]:
-    """Return the 12 edges, as thin bars, of an upright box that holds an object of these half sizes (m) at any yaw."""
-    around = math.hypot(*half_extents[:2]) + BOX_MARGIN_M
-    half = (around, around, half_extents[2] + BOX_MARGIN_M)
+def wireframe_box(
+    center: NDArray[np.float64], rotation: NDArray[np.float64], half_extents: Vec3, margin_m: float = 0.02
+) -> list[Overlay]:
+    """Return the 12 edges, as thin bars, of a box of these half sizes (m) and a margin; `rotation` is (3, 3)."""
+    half = np.asarray(half_extents) + margin_m
+    mat = tuple(float(v) for v in rotation.flat)
     edges = []
     for axis in range(3):
         first, second = (a for a in range(3) if a != axis)
-        for sign_first, sign_second in product((-1.0, 1.0), repeat=2):
-            pos, size = [float(c) for c in center], [WIRE_RADIUS_M] * 3
-            pos[first] += sign_first * half[first]
-            pos[second] += sign_second * half[second]
+        for signs in product((-1.0, 1.0), repeat=2):
+            offset, size = np.zeros(3), np.full(3, WIRE_RADIUS_M)
+            offset[[first, second]] = half[[first, second]] * signs
             size[axis] = half[axis]
-            edges.append(Overlay("box", (pos[0], pos[1], pos[2]), (size[0], size[1], size[2]), WHITE))
+            edges.append(Overlay("box", _vec3(center + rotation @ offset), _vec3(size), WHITE, mat))
     return edges
 
 
@@ -55,11 +57,15 @@ def _ghost(geom: Geom, origin: Vec3) -> Overlay:
     return Overlay(geom.shape, pos, geom.size, (*geom.rgba[:3], GOAL_OPACITY), _matrix(geom.quat))
 
 
-def _matrix(quat: tuple[float, float, float, float]) -> tuple[float, ...]:
+def _matrix(quat: Sequence[float] | NDArray[np.float64]) -> tuple[float, ...]:
     """Return a unit quaternion (scalar first) as a rotation matrix, row by row."""
-    w, x, y, z = quat
+    w, x, y, z = (float(part) for part in quat)
     return (
         *(1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
         *(2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
         *(2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
     )
+
+
+def _vec3(values: NDArray[np.float64]) -> Vec3:
+    return float(values[0]), float(values[1]), float(values[2])

@@ -37,7 +37,7 @@ class Style:
     height: int = 480
     """Pixels of the pictures; the third-person view is 4:3."""
     fps: int = 15
-    max_s: int = 30
+    max_s: int = 25
     """The film is sped up, by a whole number of control steps a frame, to be no longer than this."""
 
 
@@ -108,12 +108,13 @@ def _write(
     on_frame: OnFrame,
 ) -> None:
     """Replay the moments from the present state and write every k-th as a frame."""
-    # Only this process draws, so Mesa may have every core (for environments in parallel, `hab` gives it one thread each).
+    # Only this process draws, so Mesa may have every core; parallel environments are left with a thread each.
     os.environ.setdefault("LP_NUM_THREADS", str(os.cpu_count() or 1))
     stride = max(1, math.ceil(len(moments) / (style.fps * style.max_s)))
     speed = stride * style.fps / CONTROL_HZ
     frames = math.ceil(len(moments) / stride)
-    with imageio.get_writer(out, fps=style.fps, codec="libx264", quality=7, macro_block_size=16) as film:
+    film: Any = imageio.get_writer(out, fps=style.fps, codec="libx264", quality=7, macro_block_size=16)
+    with film:
         for step, moment in enumerate(moments):
             advance(moment.action)
             if step % stride and step + 1 < len(moments):

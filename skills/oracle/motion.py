@@ -62,7 +62,7 @@ class Motion:
             pose = ArmPose(*(a + fraction * (b - a) for a, b in zip(_tuple(start), _tuple(end), strict=True)))
             q = solve(pose)
             if q is None:
-                return
+                continue
             self.arm_goal = q
             yield self.action()
             # Never run ahead of the joints: a fast line would otherwise be cut into a joint-space chord.

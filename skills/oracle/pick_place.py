@@ -16,6 +16,7 @@ from hab.actions import Action
 from hab.measures import AT_REST_M, base_to_world
 from hab.objects import OBJECTS
 from hab.robot import REST_EE_BASE, REST_Q
+from hab.scene import Receptacle
 from hab.simulator import Simulator
 from skills.oracle.arm import PAN_X_M, ArmPose, cup_pose, solve
 from skills.oracle.motion import Motion, Script
@@ -23,11 +24,13 @@ from skills.oracle.surroundings import (
     PITCHES,
     Reach,
     backed_off,
+    depth_inside,
     grid_now,
     nearest_on_line,
     pitches_for,
     reaches,
     receptacle_at,
+    under_board,
 )
 from skills.skill import Goal
 
@@ -36,6 +39,9 @@ APPROACH_M = 0.05
 LIFT_M = 0.06
 RETREAT_M = 0.40
 RETRIES = 3
+PLACE_LIFT_M = 0.07
+MAX_TILT_RAD = np.deg2rad(16.0)
+"""What is set down this much off upright rights itself."""
 
 
 class OraclePick:
@@ -52,25 +58,23 @@ class OraclePick:
 
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)
-        goal_receptacle = next(
-            (receptacle_at(sim, t.goal_pos) for t in sim.episode.targets if t.object == goal.object), None
-        )
+        name = goal.object
         for _ in range(RETRIES):
-            position = sim.object_pos(goal.object)
+            position = sim.object_pos(name)
             receptacle = receptacle_at(sim, position)
-            # A hand that is to put the object under a board must hold it the same way from the start.
-            pitches = tuple(p for p in pitches_for(receptacle) if p in pitches_for(goal_receptacle))
 
             def clearance(pitch: float) -> float:
-                return APPROACH_M + thickness(goal.object, pitch)
+                return APPROACH_M + thickness(name, pitch)
 
-            reach = choose_reach(motion, position, pitches, clearance, LIFT_M, self._base_movement)
+            reach = choose_reach(
+                motion, position, self._pitches(sim, name), clearance, LIFT_M, self._base_movement
+            )
             clear = clearance(reach.pitch)
-            yield from move_in(motion, position, reach, clear, 0.0, self._base_movement)
+            yield from move_in(motion, position, reach, clear, 0.0, self._base_movement, receptacle)
             motion.suction = True
-            at = cup_pose(in_base(sim, sim.object_pos(goal.object)), reach.pitch)
-            # Past the centre by a little: the line ends at the first touch.
-            for action in motion.arm_line(backed_off(at, clear), backed_off(at, -0.02), step_m=0.005):
+            at = cup_pose(in_base(sim, sim.object_pos(name)), reach.pitch)
+            # Past the centre by a little (a bowl's bottom lies below it): the line ends at the first touch.
+            for action in motion.arm_line(backed_off(at, clear), backed_off(at, -0.04), step_m=0.005):
                 yield action
                 if sim.held:
                     break
@@ -79,9 +83,25 @@ class OraclePick:
             motion.suction = False
             yield from motion.arm_line(motion.pose(), backed_off(at, clear))
         motion.arm_goal = sim.arm_target
-        yield from move_out(motion, motion.pose(), reach.lift_m, self._base_movement)
+        yield from move_out(motion, motion.pose(), reach.lift_m, self._base_movement, under_board(receptacle))
         while True:
             yield motion.action()
+
+    def _pitches(self, sim: Simulator, name: str) -> tuple[float, ...]:
+        """Return the pitches that get at the object and, in the same grip, at its goal."""
+
+        def contact(pitch: float) -> float:
+            return OBJECTS[name].half_height_m + thickness(name, pitch) * math.sin(pitch)
+
+        position = sim.object_pos(name)
+        here = pitches_for(receptacle_at(sim, position), position, contact)
+        target = next((t for t in sim.episode.targets if t.object == name), None)
+        if target is not None:
+            there = pitches_for(receptacle_at(sim, target.goal_pos), target.goal_pos, contact)
+            # The object may be set down a little tilted.
+            fitting = {p for p in here if min(abs(p - q) for q in there) <= MAX_TILT_RAD}
+            here = fitting or here
+        return tuple(sorted(here, reverse=True))
 
 
 class OraclePlace:
@@ -100,31 +120,59 @@ class OraclePlace:
         motion = Motion(sim)
         motion.suction = True
         position = np.asarray(goal.position)
-        pitch = upright_pitch(sim, goal.object)
+        receptacle = receptacle_at(sim, position)
+        upright = upright_pitch(sim, goal.object)
+
+        def contact(pitch: float) -> float:
+            return float(OBJECTS[goal.object].half_height_m) - object_in_cup(sim, goal.object, pitch)[2]
+
+        fitting = pitches_for(receptacle, position, contact)
+        best: tuple[Reach, float] | None = None
+        for tilt in (0.0, 0.5 * MAX_TILT_RAD, -0.5 * MAX_TILT_RAD, MAX_TILT_RAD, -MAX_TILT_RAD):
+            pitch = upright + tilt
+            if under_board(receptacle) and pitch > max(fitting) + 0.03 and tilt > -MAX_TILT_RAD:
+                continue
+            ahead, _, up = object_in_cup(sim, goal.object, pitch)
+            found = choose_reach(
+                motion,
+                position,
+                (pitch,),
+                lambda _: 0.0,
+                PLACE_LIFT_M,
+                self._base_movement,
+                float(position[2]) - up,
+                ahead,
+            )
+            # A tilt is worth a second and a half.
+            cost = found.cost_steps + 45.0 * abs(tilt) / MAX_TILT_RAD + 100.0 * (found.pitch != pitch)
+            if best is None or cost < best[1]:
+                best = found, cost
+        assert best is not None
+        reach = best[0]
+        pitch = reach.pitch
         ahead, left, up = object_in_cup(sim, goal.object, pitch)
+
         def cup_at(height: float) -> NDArray[np.float64]:
             """Base-frame point of the cup that has the object over its goal, `height` above it."""
             point = in_base(sim, position)
             # The object sits off the cup's axis: aim the arm so that it, not the cup, is over the goal.
-            azimuth = math.atan2(point[1], point[0] - PAN_X_M) - math.asin(left / max(0.3, math.hypot(*point[:2])))
+            azimuth = math.atan2(point[1], point[0] - PAN_X_M) - math.asin(max(-0.5, min(0.5, left / math.hypot(*point[:2]))))
             forward_axis = np.array([math.cos(azimuth), math.sin(azimuth), 0.0])
             left_axis = np.array([-math.sin(azimuth), math.cos(azimuth), 0.0])
             return point - ahead * forward_axis - left * left_axis + np.array([0.0, 0.0, height - up])
 
-        cup_height = float(position[2] - up)
-        reach = choose_reach(motion, position, (pitch,), lambda _: 0.0, 0.07, self._base_movement, cup_height, ahead)
         clear = reach.lift_m
-        yield from move_in(motion, position, reach, 0.0, clear - up, self._base_movement, ahead)
+        yield from move_in(motion, position, reach, 0.0, clear - up, self._base_movement, receptacle, ahead)
         above, at = cup_pose(cup_at(clear), pitch), cup_pose(cup_at(-0.01), pitch)
         q = solve(above)
         if q is not None:
             yield from motion.arm_to(q, timeout=80)
-        yield from motion.arm_line(above, at, step_m=0.004)
-        yield from motion.wait(8)
+        yield from motion.arm_line(above, at, step_m=0.006)
+        yield from motion.wait(6)
         motion.suction = False
-        yield from motion.wait(4)
-        yield from motion.arm_line(motion.pose(), backed_off(motion.pose(), 0.05))
-        yield from move_out(motion, motion.pose(), reach.lift_m, self._base_movement)
+        yield from motion.wait(3)
+        yield from motion.arm_line(motion.pose(), backed_off(motion.pose(), 0.04), step_m=0.01)
+        yield from move_out(motion, motion.pose(), clear, self._base_movement, under_board(receptacle))
         while True:
             yield motion.action()
 
@@ -204,9 +252,13 @@ def move_in(
     clear_m: float,
     rise_m: float,
     base_movement: bool,
+    receptacle: Receptacle | None = None,
     ahead_m: float = 0.0,
 ) -> Script:
-    """Raise the arm to its pose before the object, then drive straight in until the object is at the reach."""
+    """Bring the arm to its pose before the object and drive straight in until the object is at the reach.
+
+    The arm moves while the base drives, unless the hand has to get over the receptacle's edge or under a board first.
+    """
     sim = motion.sim
     x, y, yaw = sim.base
     bearing = math.atan2(position[1] - y, position[0] - x)
@@ -220,23 +272,49 @@ def move_in(
         turned[0] = math.remainder(bearing - yaw, math.tau)
         yield from motion.arm_to(turned)
         return
+    if receptacle is not None and under_board(receptacle):
+        # The arm unfolds in front of the board, not under it.
+        outside = reach.distance_m + ahead_m - clear_m * math.cos(reach.pitch)
+        outside += depth_inside(receptacle, position) + 0.08
+        yield from motion.turn_to(bearing)
+        if math.hypot(position[0] - x, position[1] - y) < outside:
+            end = (position[0] - outside * math.cos(bearing), position[1] - outside * math.sin(bearing))
+            yield from motion.drive_line(end, bearing)
     motion.arm_goal = q
     yield from motion.turn_to(bearing)
-    yield from motion.arm_to(q)
+    if receptacle is None or under_board(receptacle) or hand_bottom(sim) < receptacle.center[2] + 0.04:
+        yield from motion.arm_to(q)
     distance = reach.distance_m + ahead_m
     end = (position[0] - distance * math.cos(bearing), position[1] - distance * math.sin(bearing))
     yield from motion.drive_line(end, bearing)
     yield from motion.turn_to(bearing, tolerance=0.02, timeout=40)
+    yield from motion.arm_to(q)
 
 
-def move_out(motion: Motion, pose: ArmPose, lift_m: float, base_movement: bool) -> Script:
-    """Lift the cup, back the base out as far as there is room, then bring the cup to its resting position."""
+def hand_bottom(sim: Simulator) -> float:
+    """Return the height (m) of the lowest point of the hand and what it holds, at worst."""
+    if sim.held in OBJECTS:
+        model = OBJECTS[sim.held]
+        return float(sim.object_pos(sim.held)[2]) - max(model.radius_m, *model.half_extents)
+    return float(sim.ee_pos[2])
+
+
+def move_out(motion: Motion, pose: ArmPose, lift_m: float, base_movement: bool, boarded: bool) -> Script:
+    """Lift the cup, back the base out as far as there is room, and bring the cup to its resting position."""
     sim = motion.sim
-    lifted = ArmPose(pose.azimuth, pose.radius, pose.z + lift_m, pose.pitch)
-    q = solve(lifted)
-    if q is not None:
-        yield from motion.arm_line(pose, lifted, step_m=0.01)
+    lifted = next(
+        (
+            to
+            for rise in (lift_m, 0.7 * lift_m, 0.4 * lift_m)
+            for back in (0.0, 0.03, 0.06)
+            if solve(to := ArmPose(pose.azimuth, pose.radius - back, pose.z + rise, pose.pitch)) is not None
+        ),
+        pose,
+    )
+    yield from motion.arm_line(pose, lifted, step_m=0.01)
     if base_movement:
+        if not boarded:
+            motion.arm_goal = resting_near(sim.arm_target)
         x, y, yaw = sim.base
         grid = grid_now(sim)
         room = 0.0

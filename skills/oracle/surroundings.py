@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hab import robot
+from hab.furniture import EDGE_M
 from hab.navgrid import NavGrid, OrientedBox
 from hab.scene import Articulation, Receptacle
 from hab.simulator import Simulator
 from skills.oracle.arm import PAN_X_M, ArmPose, solve, travel_steps
 
 AJAR_RAD_OR_M = 0.05
-PITCHES = tuple(np.deg2rad((85.0, 75.0, 65.0, 55.0, 45.0, 35.0, 25.0, 15.0)))
+PITCHES = tuple(np.deg2rad((85.0, 77.0, 69.0, 61.0, 53.0, 45.0, 38.0, 31.0, 24.0, 17.0)))
 LOW_CEILING_M = 0.60
 """Under less free height than this the cup must come in flat."""
-FLAT_RAD = np.deg2rad(40.0)
+STEEP_RAD = np.deg2rad(65.0)
+"""A drawer's walls leave room for a hand from above only."""
+ROD_M, HAND_HALF_M = 0.10, 0.045
+"""Length of the slender rod behind the cup's rim, and half the thickness of the hand behind it."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,34 @@ def receptacle_at(sim: Simulator, position: Sequence[float]) -> Receptacle:
     return min(sim.scene.receptacles, key=miss)
 
 
-def pitches_for(receptacle: Receptacle | None) -> tuple[float, ...]:
-    """Return the cup pitches (rad) with which the hand gets in: any from above, flat ones under a board."""
-    if receptacle is not None and receptacle.clearance_m < LOW_CEILING_M:
-        return tuple(p for p in PITCHES if p < FLAT_RAD)
-    return PITCHES
+def under_board(receptacle: Receptacle) -> bool:
+    """Whether something hangs over a receptacle, so that the hand must come in flat (not over a pulled-out drawer)."""
+    return receptacle.clearance_m < LOW_CEILING_M and receptacle.kind != "drawer"
+
+
+def depth_inside(receptacle: Receptacle, position: Sequence[float]) -> float:
+    """Return how far (m) behind the receptacle's front edge a position lies."""
+    local = _rotate(-receptacle.yaw, np.asarray(position[:2]) - np.asarray(receptacle.center[:2]))
+    return receptacle.half_extents[0] + EDGE_M - float(local[0])
+
+
+def pitches_for(receptacle: Receptacle, position: Sequence[float], contact_m: Callable[[float], float]) -> set[float]:
+    """Return the cup pitches (rad) with which the hand reaches a position: any from above, flat ones under a board.
+
+    `contact_m(pitch)` is the height above the surface at which the cup touches.
+    """
+    if receptacle.kind == "drawer":
+        return {p for p in PITCHES if p > STEEP_RAD}
+    if not under_board(receptacle):
+        return set(PITCHES)
+    depth = depth_inside(receptacle, position)
+    inside = max(0.0, depth - ROD_M)
+    return {
+        pitch
+        for pitch in PITCHES
+        if inside == 0.0
+        or contact_m(pitch) + depth * math.tan(pitch) + HAND_HALF_M / math.cos(pitch) < receptacle.clearance_m - 0.015
+    } or {PITCHES[-1]}
 
 
 def reaches(
@@ -112,7 +139,11 @@ def reaches(
             q = solve(at)
             before = solve(backed_off(at, clear_m(pitch)))
             above = solve(ArmPose(0.0, float(radius), height_m + lift_m, pitch))
-            if q is None or before is None or above is None:
+            # The base will not stop to the centimetre.
+            short, long = (
+                solve(backed_off(replace(at, radius=at.radius + error), clear_m(pitch))) for error in (-0.02, 0.02)
+            )
+            if q is None or before is None or above is None or short is None or long is None:
                 continue
             cost = travel_steps(robot.REST_Q, before) + travel_steps(before, q) + travel_steps(q, above)
             found.append(Reach(float(radius) + PAN_X_M, pitch, cost, lift_m))
