@@ -27,7 +27,7 @@ FRIDGE_START_RAD = 2.0
 """The fridge's door where a scenario starts with it open."""
 OBJECT_GAP_M = 0.06
 """Free space between two objects' bounding circles."""
-HEAD_ROOM_M = 0.14
+HEAD_ROOM_M = 0.18
 """Objects go only where this much stays free above them: the gripper's half thickness and some."""
 TOP_MAX_M = 1.06
 """Objects stand no higher than this: with the torso at 0.15 m the arm has to lift them, and its shoulder is at 0.94 m."""
@@ -157,7 +157,8 @@ class Layout:
             receptacle = receptacles[int(self.rng.integers(len(receptacles)))]
             height = 2.0 * model.half_extents[2]
             in_drawer = receptacle.kind == "drawer"
-            if receptacle.center[2] + height > TOP_MAX_M:
+            boarded = receptacle.clearance_m < 0.6
+            if receptacle.center[2] + (model.half_height_m if boarded else height) > TOP_MAX_M:
                 continue
             if receptacle.clearance_m < height + (0.0 if in_drawer else HEAD_ROOM_M):
                 continue

@@ -208,7 +208,7 @@ def tv_bench(frame: Frame, name: str, depth: float, width: float, height: float,
 
 
 def shelf_unit(frame: Frame, name: str, depth: float, width: float, height: float, style: Style, books: int) -> Piece:
-    """An open shelf: boards at 0.43 m and 0.80 m are for objects, books stand on the others.
+    """An open shelf: boards at 0.64 m and 1.00 m are for objects, books stand on the others.
 
     `books` is a number from which their sizes and colours are derived.
     """
@@ -218,7 +218,7 @@ def shelf_unit(frame: Frame, name: str, depth: float, width: float, height: floa
         piece.box(f"side_{i}", (0, sy * (width - board) / 2, height / 2), (depth, board, height), wood, "wood")
     back = (-depth / 2 + 0.006, 0, height / 2)
     piece.box("back", back, (0.012, width - 2 * board, height), shade(wood, 0.85), "wood")
-    levels = (0.08, 0.43, 0.80, 1.18, height)
+    levels = (0.08, 0.64, 1.00, 1.37, height)
     for i, z in enumerate(levels):
         piece.box(f"board_{i}", (0.006, 0, z - board / 2), (depth - 0.012, width - 2 * board, board), wood, "wood")
     inner = width / 2 - board

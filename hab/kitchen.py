@@ -15,7 +15,7 @@ DRAWER_RANGE_M = (0.0, 0.5)
 FRIDGE_SIZE_M = (0.70, 0.75, 1.75)
 """Depth (door included), width, height."""
 FRIDGE_RANGE_RAD = (0.0, 2.3)
-FRIDGE_SHELVES_M = (0.55, 0.88, 1.25)
+FRIDGE_SHELVES_M = (0.66, 0.98, 1.31)
 
 _PANEL = 0.018
 _FRONT_X = COUNTER_DEPTH_M / 2 - 0.02

@@ -282,7 +282,7 @@ class _House(Placer):
 
     def _shelf(self, rooms: tuple[Room, ...]) -> bool:
         rng = self.rng
-        depth, width, height = 0.36, rng.uniform(0.9, 1.1), rng.uniform(1.6, 1.9)
+        depth, width, height = 0.36, rng.uniform(0.9, 1.1), rng.uniform(1.7, 1.9)
         build = functools.partial(
             furniture.shelf_unit,
             name="shelf",

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hab import robot
 from hab.actions import ARM_DELTA_RAD
+from hab.measures import AT_REST_M
 
 PAN_X_M = 0.0326
 """Shoulder pan axis, base frame."""
@@ -71,3 +73,22 @@ def forward(q: NDArray[np.float64]) -> ArmPose:
 def travel_steps(q_from: NDArray[np.float64], q_to: NDArray[np.float64]) -> float:
     """Control steps that a straight joint-space motion takes."""
     return float(np.abs(q_to - q_from).max()) / ARM_DELTA_RAD
+
+
+@lru_cache(maxsize=1)
+def _resting() -> NDArray[np.float64]:
+    """Return the arm poses (n, 7) that count as at rest with a margin: the task asks for the cup's place only."""
+    found = []
+    for radius in np.arange(0.36, 0.60, 0.02):
+        for z in np.arange(0.90, 1.11, 0.02):
+            if math.hypot(radius + PAN_X_M - robot.REST_EE_BASE[0], z - robot.REST_EE_BASE[2]) < AT_REST_M - 0.05:
+                solved = (solve(ArmPose(0.0, float(radius), float(z), float(p))) for p in np.arange(0.2, 1.58, 0.1))
+                found += [q for q in solved if q is not None]
+    return np.array(found)
+
+
+def resting_near(q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the pose (7,) at rest that the arm reaches soonest, the downward ones first when it is a tie."""
+    poses = _resting()
+    cost = np.abs(poses - q).max(axis=1) + 0.15 * np.abs(poses - robot.REST_Q).max(axis=1)
+    return poses[int(np.argmin(cost))]

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from hab.actions import Action
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
-from skills.oracle.arm import cup_pose, solve
+from skills.oracle.arm import cup_pose, resting_near, solve
 from skills.oracle.motion import Motion, Script
 from skills.oracle.navigate import follow, plan_route
-from skills.oracle.pick_place import choose_reach, in_base, move_in, resting_near
-from skills.oracle.surroundings import backed_off, grid_now
+from skills.oracle.pick_place import choose_reach, in_base, move_in
+from skills.oracle.surroundings import Reach, backed_off, grid_now
 from skills.skill import Goal
 
 HANDLE_PITCHES = tuple(np.deg2rad((50.0, 40.0, 30.0, 60.0, 20.0)))
@@ -49,7 +49,7 @@ class OracleOpen:
         goal = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + OPEN_BEYOND[kind]
         while sim.joint_pos(name) < goal - 0.05:
             handle = sim.handle_pos(name)
-            reach = choose_reach(motion, handle, HANDLE_PITCHES, lambda _: CLEAR_M, 0.0, self._base_movement)
+            reach = handle_reach(motion, handle, self._base_movement)
             yield from move_in(motion, handle, reach, CLEAR_M, 0.0, self._base_movement)
             motion.suction = True
             at = cup_pose(in_base(sim, sim.handle_pos(name)), reach.pitch)
@@ -84,7 +84,7 @@ class OracleClose:
             handle = sim.handle_pos(name)
             if self._base_movement:
                 yield from go_before(motion, handle, outward(sim, name))
-            reach = choose_reach(motion, handle, HANDLE_PITCHES, lambda _: CLEAR_M, 0.0, self._base_movement)
+            reach = handle_reach(motion, handle, self._base_movement)
             yield from move_in(motion, handle, reach, CLEAR_M, 0.0, self._base_movement)
             at = cup_pose(in_base(sim, sim.handle_pos(name)), reach.pitch)
             yield from motion.arm_line(backed_off(at, CLEAR_M), backed_off(at, 0.0))
@@ -92,6 +92,12 @@ class OracleClose:
             yield from let_go(motion, self._base_movement)
         while True:
             yield motion.action()
+
+
+def handle_reach(motion: Motion, handle: NDArray[np.float64], base_movement: bool) -> Reach:
+    """Choose how far from a handle to stand and at what pitch to come at it."""
+    found = choose_reach(motion, handle, HANDLE_PITCHES, lambda _: CLEAR_M, 0.0, base_movement)
+    return found or Reach(0.75, HANDLE_PITCHES[0], 0.0, 0.0)
 
 
 def outward(sim: Simulator, name: str) -> float:

@@ -98,7 +98,7 @@ def plan_route(
                 closest = nearest_on_line(grid, position, angle, distance)
                 # 1 m of way is worth 0.5 rad of slant, and coming close enough to reach is worth a long way round.
                 total = costs[cell] * grid.cell_m + 2.0 * abs(off) + 0.3 * rank + 20.0 * max(0.0, closest - 0.70)
-                total += 3.0 * max(0.0, ARM_SWEEP_M - 0.1 - float(grid.tall_clearance[cell]))
+                total += 12.0 * max(0.0, ARM_SWEEP_M - float(grid.tall_clearance[cell]))
                 if total < best_cost:
                     best, best_cost = cell, total
     if best is None:

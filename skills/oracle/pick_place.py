@@ -6,19 +6,17 @@ They read object poses and the map; they act like any skill. With `base_movement
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import Action
-from hab.measures import AT_REST_M, base_to_world
+from hab.measures import base_to_world
 from hab.objects import OBJECTS
-from hab.robot import REST_EE_BASE, REST_Q
 from hab.scene import Receptacle
 from hab.simulator import Simulator
-from skills.oracle.arm import PAN_X_M, ArmPose, cup_pose, solve
+from skills.oracle.arm import PAN_X_M, ArmPose, cup_pose, resting_near, solve
 from skills.oracle.motion import Motion, Script
 from skills.oracle.surroundings import (
     PITCHES,
@@ -39,6 +37,8 @@ APPROACH_M = 0.05
 LIFT_M = 0.06
 RETREAT_M = 0.40
 RETRIES = 3
+FALLEN_COST = 400.0
+"""Setting an object down upright may take this many control steps; a fallen one is set down as it is."""
 PLACE_LIFT_M = 0.07
 MAX_TILT_RAD = np.deg2rad(16.0)
 """What is set down this much off upright rights itself."""
@@ -66,9 +66,7 @@ class OraclePick:
             def clearance(pitch: float) -> float:
                 return APPROACH_M + thickness(name, pitch)
 
-            reach = choose_reach(
-                motion, position, self._pitches(sim, name), clearance, LIFT_M, self._base_movement
-            )
+            reach = self._choose_reach(motion, position, name, clearance)
             clear = clearance(reach.pitch)
             yield from move_in(motion, position, reach, clear, 0.0, self._base_movement, receptacle)
             motion.suction = True
@@ -86,6 +84,15 @@ class OraclePick:
         yield from move_out(motion, motion.pose(), reach.lift_m, self._base_movement, under_board(receptacle))
         while True:
             yield motion.action()
+
+    def _choose_reach(
+        self, motion: Motion, position: NDArray[np.float64], name: str, clear_m: Callable[[float], float]
+    ) -> Reach:
+        for pitches in (self._pitches(motion.sim, name), PITCHES):
+            found = choose_reach(motion, position, pitches, clear_m, LIFT_M, self._base_movement)
+            if found is not None:
+                return found
+        return Reach(0.75, PITCHES[0], math.inf, 0.0)
 
     def _pitches(self, sim: Simulator, name: str) -> tuple[float, ...]:
         """Return the pitches that get at the object and, in the same grip, at its goal."""
@@ -107,6 +114,30 @@ class OraclePick:
 class OraclePlace:
     """`skills.skill.SkillPolicy`."""
 
+    def _choose_grip(
+        self, motion: Motion, name: str, position: NDArray[np.float64], receptacle: Receptacle
+    ) -> tuple[float, Reach]:
+        """Choose the cup's pitch at the goal: upright or nearly so, and flat enough to get in; else what can be had."""
+        sim = motion.sim
+        upright = upright_pitch(sim, name)
+
+        def contact(pitch: float) -> float:
+            return OBJECTS[name].half_height_m - object_in_cup(sim, name, pitch)[2]
+
+        fitting = max(pitches_for(receptacle, position, contact))
+        # Half the largest tilt is worth half a second, more of it ever more.
+        tilts = [upright + part * MAX_TILT_RAD for part in (0.0, 0.5, -0.5, 1.0, -1.0)]
+        near = [(p, 30.0 * abs(p - upright) / MAX_TILT_RAD) for p in tilts]
+        if under_board(receptacle):
+            near = [(p, cost) for p, cost in near if p < fitting + 0.03] or near[-1:]
+        best = _choose(motion, name, position, near, self._base_movement)
+        if best is None or best[2] > FALLEN_COST:
+            anyhow = [(p, 60.0 + 60.0 * abs(p - upright)) for p in PITCHES if p <= fitting]
+            other = _choose(motion, name, position, anyhow, self._base_movement)
+            if other is not None and (best is None or other[2] < best[2]):
+                best = other
+        return (best[0], best[1]) if best else (upright, Reach(0.75, upright, math.inf, 0.0))
+
     def __init__(self, base_movement: bool) -> None:
         self._base_movement = base_movement
 
@@ -121,36 +152,9 @@ class OraclePlace:
         motion.suction = True
         position = np.asarray(goal.position)
         receptacle = receptacle_at(sim, position)
-        upright = upright_pitch(sim, goal.object)
-
-        def contact(pitch: float) -> float:
-            return float(OBJECTS[goal.object].half_height_m) - object_in_cup(sim, goal.object, pitch)[2]
-
-        fitting = pitches_for(receptacle, position, contact)
-        best: tuple[Reach, float] | None = None
-        for tilt in (0.0, 0.5 * MAX_TILT_RAD, -0.5 * MAX_TILT_RAD, MAX_TILT_RAD, -MAX_TILT_RAD):
-            pitch = upright + tilt
-            if under_board(receptacle) and pitch > max(fitting) + 0.03 and tilt > -MAX_TILT_RAD:
-                continue
-            ahead, _, up = object_in_cup(sim, goal.object, pitch)
-            found = choose_reach(
-                motion,
-                position,
-                (pitch,),
-                lambda _: 0.0,
-                PLACE_LIFT_M,
-                self._base_movement,
-                float(position[2]) - up,
-                ahead,
-            )
-            # A tilt is worth a second and a half.
-            cost = found.cost_steps + 45.0 * abs(tilt) / MAX_TILT_RAD + 100.0 * (found.pitch != pitch)
-            if best is None or cost < best[1]:
-                best = found, cost
-        assert best is not None
-        reach = best[0]
-        pitch = reach.pitch
-        ahead, left, up = object_in_cup(sim, goal.object, pitch)
+        pitch, reach = self._choose_grip(motion, goal.object, position, receptacle)
+        ahead, left, _ = object_in_cup(sim, goal.object, pitch)
+        up = cup_below(sim, goal.object, pitch)
 
         def cup_at(height: float) -> NDArray[np.float64]:
             """Base-frame point of the cup that has the object over its goal, `height` above it."""
@@ -177,29 +181,38 @@ class OraclePlace:
             yield motion.action()
 
 
-@lru_cache(maxsize=1)
-def _resting() -> NDArray[np.float64]:
-    """Return the arm poses (n, 7) that count as at rest with a margin: the task asks for the cup's place only."""
-    found = []
-    for radius in np.arange(0.36, 0.60, 0.02):
-        for z in np.arange(0.90, 1.11, 0.02):
-            if math.hypot(radius + PAN_X_M - REST_EE_BASE[0], z - REST_EE_BASE[2]) < AT_REST_M - 0.05:
-                solved = (solve(ArmPose(0.0, float(radius), float(z), float(p))) for p in np.arange(0.2, 1.58, 0.1))
-                found += [q for q in solved if q is not None]
-    return np.array(found)
+def cup_below(sim: Simulator, name: str, pitch: float) -> float:
+    """Return how far (m) the cup is below where the object's centre goes, with the object resting as it is held.
 
-
-def resting_near(q: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the pose (7,) at rest that the arm reaches soonest, the downward ones first when it is a tie."""
-    poses = _resting()
-    cost = np.abs(poses - q).max(axis=1) + 0.15 * np.abs(poses - REST_Q).max(axis=1)
-    return poses[int(np.argmin(cost))]
+    An object that hangs tilted, or has fallen over, rests with its centre at another height than an upright one.
+    """
+    model = OBJECTS[name]
+    turn = np.array([[math.cos(pitch), 0.0, math.sin(pitch)], [0.0, 1.0, 0.0], [-math.sin(pitch), 0.0, math.cos(pitch)]])
+    held = turn @ sim.ee_mat.T @ object_mat(sim, name)
+    resting = float(np.abs(held[2]) @ np.array([*model.half_extents[:2], model.half_height_m]))
+    return object_in_cup(sim, name, pitch)[2] - (resting - model.half_height_m)
 
 
 def thickness(name: str, pitch: float) -> float:
     """Return how far (m) an upright object reaches from its centre towards a cup that comes at a pitch."""
     model = OBJECTS[name]
     return min(model.half_extents[2] / max(math.sin(pitch), 1e-6), model.radius_m / max(math.cos(pitch), 1e-6))
+
+
+def _choose(
+    motion: Motion, name: str, position: NDArray[np.float64], pitches: Sequence[tuple[float, float]], base_movement: bool
+) -> tuple[float, Reach, float] | None:
+    """Return the cheapest of some (pitch, extra cost) as pitch, reach and cost in control steps."""
+    best: tuple[float, Reach, float] | None = None
+    for pitch, extra in pitches:
+        ahead = object_in_cup(motion.sim, name, pitch)[0]
+        height = float(position[2]) - cup_below(motion.sim, name, pitch)
+        found = choose_reach(
+            motion, position, (pitch,), lambda _: 0.0, PLACE_LIFT_M, base_movement, height, ahead
+        )
+        if found is not None and (best is None or found.cost_steps + extra < best[2]):
+            best = pitch, found, found.cost_steps + extra
+    return best
 
 
 def in_base(sim: Simulator, point: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -217,7 +230,7 @@ def choose_reach(
     base_movement: bool,
     cup_height_m: float | None = None,
     ahead_m: float = 0.0,
-) -> Reach:
+) -> Reach | None:
     """Choose how far from the object to stand and how steeply to come at it.
 
     Distances are the object's; `ahead_m` is how far the object is in front of the cup.
@@ -228,14 +241,13 @@ def choose_reach(
     found = next(
         (
             found
-            for allowed in (pitches, PITCHES)
             for lift in (lift_m, 0.5 * lift_m, 0.02)
-            if (found := reaches(height, allowed, clear_m, lift))
+            if (found := reaches(height, pitches, clear_m, lift))
         ),
         [],
     )
     if not found:
-        return Reach(0.75, pitches[0] if pitches else PITCHES[0], math.inf, 0.0)
+        return None
     now = math.hypot(position[0] - x, position[1] - y)
     if not base_movement:
         return min(found, key=lambda r: (abs(r.distance_m + ahead_m - now) > 0.03, r.cost_steps, r.distance_m))

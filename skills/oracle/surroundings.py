@@ -10,10 +10,11 @@ import numpy as np
 
 from hab import robot
 from hab.furniture import EDGE_M
+from hab.mujoco.fetch import CUP_RADIUS_M
 from hab.navgrid import NavGrid, OrientedBox
 from hab.scene import Articulation, Receptacle
 from hab.simulator import Simulator
-from skills.oracle.arm import PAN_X_M, ArmPose, solve, travel_steps
+from skills.oracle.arm import PAN_X_M, ArmPose, resting_near, solve, travel_steps
 
 AJAR_RAD_OR_M = 0.05
 PITCHES = tuple(np.deg2rad((85.0, 77.0, 69.0, 61.0, 53.0, 45.0, 38.0, 31.0, 24.0, 17.0)))
@@ -116,13 +117,13 @@ def pitches_for(receptacle: Receptacle, position: Sequence[float], contact_m: Ca
     if not under_board(receptacle):
         return set(PITCHES)
     depth = depth_inside(receptacle, position)
-    inside = max(0.0, depth - ROD_M)
-    return {
-        pitch
-        for pitch in PITCHES
-        if inside == 0.0
-        or contact_m(pitch) + depth * math.tan(pitch) + HAND_HALF_M / math.cos(pitch) < receptacle.clearance_m - 0.015
-    } or {PITCHES[-1]}
+
+    def top(pitch: float) -> float:
+        """Height of the hand over the surface where it passes the board's edge."""
+        thick = HAND_HALF_M if depth / math.cos(pitch) > ROD_M else CUP_RADIUS_M
+        return contact_m(pitch) + depth * math.tan(pitch) + thick / math.cos(pitch)
+
+    return {p for p in PITCHES if top(p) < receptacle.clearance_m - 0.015} or {PITCHES[-1]}
 
 
 def reaches(
@@ -145,7 +146,8 @@ def reaches(
             )
             if q is None or before is None or above is None or short is None or long is None:
                 continue
-            cost = travel_steps(robot.REST_Q, before) + travel_steps(before, q) + travel_steps(q, above)
+            there = travel_steps(robot.REST_Q, before) + travel_steps(before, q) + travel_steps(q, above)
+            cost = there + travel_steps(above, resting_near(above))
             found.append(Reach(float(radius) + PAN_X_M, pitch, cost, lift_m))
     return sorted(found, key=lambda r: r.cost_steps)
 

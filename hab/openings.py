@@ -1,0 +1,69 @@
+"""Where doors and drawers are at a joint position: their handles, and the floor they take when they stand open.
+
+Pure functions of the scene and of joint positions (m or rad, 0 closed); a missing joint is closed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.navgrid import NavGrid, OrientedBox
+from hab.scene import Articulation, Scene, Vec3
+
+AJAR_RAD_OR_M = 0.05
+"""What is open less than this is no obstacle of its own."""
+
+
+def swing(articulation: Articulation, position: float) -> float:
+    """Return the angle (rad, counter-clockwise) by which the link has turned: 0 for a drawer."""
+    return position * math.copysign(1.0, articulation.axis[2]) if articulation.kind == "fridge" else 0.0
+
+
+def link_to_world(articulation: Articulation, position: float, point: Sequence[float]) -> Vec3:
+    """Return where a point of the link frame (m) is in the world."""
+    local = np.asarray(point[:2], dtype=np.float64)
+    if articulation.kind == "fridge":
+        anchor = np.asarray(articulation.anchor[:2])
+        local = anchor + rotated(swing(articulation, position), local - anchor)
+    else:
+        local = local + np.array([position, 0.0])
+    x, y = np.asarray(articulation.pos[:2]) + rotated(articulation.yaw, local)
+    return float(x), float(y), articulation.pos[2] + float(point[2])
+
+
+def handle_at(articulation: Articulation, position: float) -> Vec3:
+    """Return the centre of the handle in the world (m)."""
+    return link_to_world(articulation, position, articulation.handle_pos)
+
+
+def footprint(articulation: Articulation, position: float) -> OrientedBox:
+    """Return the rectangle on the floor (world) over which the link reaches."""
+    boxes = [g for g in articulation.geoms if g.shape == "box"]
+    low = np.min([(g.pos[0] - g.size[0], g.pos[1] - g.size[1]) for g in boxes], axis=0)
+    high = np.max([(g.pos[0] + g.size[0], g.pos[1] + g.size[1]) for g in boxes], axis=0)
+    center, half = (low + high) / 2.0, (high - low) / 2.0
+    x, y, _ = link_to_world(articulation, position, (*center, 0.0))
+    return x, y, articulation.yaw + swing(articulation, position), float(half[0]), float(half[1])
+
+
+def opened_boxes(scene: Scene, joints: Mapping[str, float]) -> list[OrientedBox]:
+    """Return the footprints of the doors and drawers that stand open."""
+    return [
+        footprint(a, joints[a.name]) for a in scene.articulations if abs(joints.get(a.name, 0.0)) > AJAR_RAD_OR_M
+    ]
+
+
+def grid_with_openings(scene: Scene, grid: NavGrid, joints: Mapping[str, float]) -> NavGrid:
+    """Return the navigation grid with what stands open as obstacles."""
+    boxes = opened_boxes(scene, joints)
+    return grid.with_boxes(boxes) if boxes else grid
+
+
+def rotated(angle: float, vector: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a planar vector (2,) turned counter-clockwise by an angle (rad)."""
+    cos, sin = math.cos(angle), math.sin(angle)
+    return np.array([cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1]])
