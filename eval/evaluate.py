@@ -23,7 +23,6 @@ import numpy as np
 from hab.episodes import SCENARIOS, make_episode
 from hab.mujoco.simulator import MujocoSimulator
 from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill
-from planner.chain import TraceRow
 from skills.skill import SkillPolicy
 
 
@@ -132,13 +131,12 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
     try:
         env.reset(seed=request.seed)
         task: Any = env.unwrapped
-        success, reason, steps = play_skill(env, _policies(agent)[skill])
+        row = play_skill(skill, env, _policies(agent)[skill])
         scene = task.sim.episode.scene_seed
     finally:
         env.close()
-    outcome = "success" if success else "timeout" if reason == "timeout" else "failed"
-    row = TraceRow(0, skill, "", "", 0, steps, outcome, reason)
-    return EpisodeResult(index, scene, success, [], "" if success else skill, reason, steps, [asdict(row)])
+    success = row.outcome == "success"
+    return EpisodeResult(index, scene, success, [], "" if success else skill, row.reason, row.end_step, [asdict(row)])
 
 
 @lru_cache(maxsize=1)

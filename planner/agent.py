@@ -13,7 +13,7 @@ import numpy as np
 from hab.actions import SIZES, Action
 from hab.episodes import SKILLS, Episode
 from hab.simulator import Simulator
-from planner.chain import ChainResult, Limits, OnStep, run_chain
+from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
 from planner.task_planner import plan
 from skills import SPECS
 from skills.oracle import make_oracle
@@ -80,9 +80,12 @@ def play_episode(
 
 
 def play_skill(
-    env: gymnasium.Env[Any, Any], policy: SkillPolicy, on_step: Callable[[Action], None] | None = None
-) -> tuple[bool, str, int]:
-    """Play one start state of a skill's own task; `env` was just reset. Return success, reason and control steps."""
+    skill: str,
+    env: gymnasium.Env[Any, Any],
+    policy: SkillPolicy,
+    on_step: Callable[[Action], None] | None = None,
+) -> TraceRow:
+    """Play one start state of a skill's own task; `env` was just reset."""
     task: Any = env.unwrapped
     policy.reset(task.sim, task.goal)
     spaces = env.action_space.spaces  # type: ignore[attr-defined]
@@ -94,5 +97,7 @@ def play_skill(
         steps, over = steps + 1, terminated or truncated
         if on_step is not None:
             on_step(action)
-    success = bool(info["success"])
-    return success, "" if success else str(info.get("reason") or "timeout"), steps
+    if info["success"]:
+        return TraceRow(0, skill, "", "", 0, steps, "success", "")
+    reason = str(info.get("reason") or "timeout")
+    return TraceRow(0, skill, "", "", 0, steps, "timeout" if reason == "timeout" else "failed", reason)

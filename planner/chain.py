@@ -197,7 +197,7 @@ def _first_failure(trace: Sequence[TraceRow]) -> tuple[str, str]:
     stage: list[TraceRow] = []
     for row in trace:
         stage.append(row)
-        if row.interaction and row.outcome == "success":
+        if row.interaction and row is not trace[-1]:  # achieved, or the episode would have ended with it
             stage = []
     blamed = next((row for row in stage if row.outcome != "success"), trace[-1])
     return blamed.skill, blamed.reason

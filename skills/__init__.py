@@ -1,5 +1,35 @@
 """Skills: what they are, their tasks, and who can play them."""
 
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
 from skills.specs import SPECS
 
-__all__ = ["SPECS"]
+TASKS: dict[str, tuple[str, str]] = {
+    "navigate": ("tpsrl/Navigate-v0", "skills.navigate:Navigate"),
+    "pick": ("tpsrl/Pick-v0", "skills.pick:Pick"),
+    "place": ("tpsrl/Place-v0", "skills.place:Place"),
+    "open_fridge": ("tpsrl/OpenFridge-v0", "skills.articulated:OpenFridge"),
+    "close_fridge": ("tpsrl/CloseFridge-v0", "skills.articulated:CloseFridge"),
+    "open_cabinet": ("tpsrl/OpenCabinet-v0", "skills.articulated:OpenCabinet"),
+    "close_cabinet": ("tpsrl/CloseCabinet-v0", "skills.articulated:CloseCabinet"),
+}
+"""Skill -> gymnasium id and class."""
+
+for _id, _entry_point in TASKS.values():
+    gymnasium.register(_id, entry_point=_entry_point)
+
+
+def make_env(
+    skill: str, split: str = "val", obs: str = "laser", base_movement: bool = True, index: int | None = None
+) -> gymnasium.Env[Any, Any]:
+    """Return a skill's task; `index` fixes its start state (None: drawn at each reset)."""
+    if skill not in TASKS:
+        raise ValueError(f"unknown skill {skill!r}; choose from {', '.join(TASKS)}")
+    return gymnasium.make(TASKS[skill][0], split=split, obs=obs, base_movement=base_movement, index=index)
+
+
+__all__ = ["SPECS", "TASKS", "make_env"]

@@ -154,13 +154,12 @@ def plan_command(scenario: str, split: str, episode: int, nav_skill: bool, pddl:
     """Print an episode's plan: ground actions, the skills that play them and the interactions they make."""
     from rich.table import Table
 
-    from hab.episodes import make_episode
-    from hab.layout import generate_scene
+    from hab.episodes import load_scene, make_episode
     from planner.problem import problem_pddl
     from planner.task_planner import domain_pddl, plan
 
     start = make_episode(scenario, split, episode)
-    scene = generate_scene(start.scene_seed)
+    scene = load_scene(start.scene_seed)
     if pddl:
         click.echo(domain_pddl() + "\n" + problem_pddl(start, scene), nl=False)
         return
@@ -169,7 +168,7 @@ def plan_command(scenario: str, split: str, episode: int, nav_skill: bool, pddl:
         table.add_column(heading)
     for number, step in enumerate(plan(start, scene, nav_skill), start=1):
         table.add_row(str(number), step.action, step.skill, step.interaction)
-    Console().print(table)
+    Console(width=max(Console().width, 120)).print(table)  # a wrapped ground action is hard to read and to grep
 
 
 @cli.command("doctor")

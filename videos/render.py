@@ -20,7 +20,7 @@ from hab.episodes import Episode, make_episode
 from hab.mujoco.simulator import MujocoSimulator
 from hab.simulator import Simulator
 from planner.agent import Agent, load_policies, play_episode, play_skill
-from planner.chain import Limits, TraceRow
+from planner.chain import Limits
 from planner.task_planner import interactions, plan
 from skills.skill import Goal
 from videos.frame import compose
@@ -88,13 +88,12 @@ def render_skill(
         env.reset(seed=0)
         goal: Goal = task.goal
         policy = load_policies(agent)[skill]
-        success, reason, steps = play_skill(env, policy, lambda a: moments.append(Moment(a, skill, goal, ())))
+        row = play_skill(skill, env, policy, lambda a: moments.append(Moment(a, skill, goal, ())))
         env.reset(seed=0)
         _write(task.sim, task.sim.episode, moments, [], env.step, style, out, on_frame)
     finally:
         env.close()
-    outcome = "success" if success else "timeout" if reason == "timeout" else "failed"
-    return [asdict(TraceRow(0, skill, "", "", 0, steps, outcome, reason))]
+    return [asdict(row)]
 
 
 def _write(

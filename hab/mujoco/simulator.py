@@ -121,6 +121,16 @@ class MujocoSimulator:
         mujoco.mj_forward(self.model, self.data)
         self._attach(name)
 
+    def collides(self) -> bool:
+        """Whether the robot, or the object in its hand, touches anything else as it stands (for start states)."""
+        if self.data.ncon == 0:
+            return False
+        mine = self._is_robot
+        if self._held in self._object_qpos:
+            mine = mine | (self.model.geom_bodyid == self.model.body(self._held).id)
+        sides = mine[self.data.contact.geom]
+        return bool((sides[:, 0] != sides[:, 1]).any())
+
     # -- step ------------------------------------------------------------------------------------------------------
 
     def step(self, action: Action) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import Action
-from hab.measures import base_to_world
+from hab.measures import AT_REST_M, base_to_world
 from hab.objects import OBJECTS
+from hab.robot import REST_EE_BASE
 from hab.scene import Receptacle
 from hab.simulator import Simulator
 from skills.oracle.arm import PAN_X_M, ArmPose, cup_pose, resting_near, solve
@@ -29,13 +30,16 @@ from skills.oracle.surroundings import (
     reaches,
     receptacle_at,
     under_board,
+    way_out,
 )
 from skills.skill import Goal
 
 APPROACH_M = 0.05
 """The last stretch, along the cup's axis, starts this far from the object's surface."""
 LIFT_M = 0.06
-RETREAT_M = 0.40
+RETREAT_M = 0.30
+ARM_LENGTH_M = 0.85
+"""Base centre to the end of the resting arm, with an object in hand."""
 RETRIES = 3
 FALLEN_COST = 400.0
 """Setting an object down upright may take this many control steps; a fallen one is set down as it is."""
@@ -81,7 +85,7 @@ class OraclePick:
             motion.suction = False
             yield from motion.arm_line(motion.pose(), backed_off(at, clear))
         motion.arm_goal = sim.arm_target
-        yield from move_out(motion, motion.pose(), reach.lift_m, self._base_movement, under_board(receptacle))
+        yield from move_out(motion, motion.pose(), reach.lift_m, self._base_movement, position)
         while True:
             yield motion.action()
 
@@ -176,7 +180,7 @@ class OraclePlace:
         motion.suction = False
         yield from motion.wait(3)
         yield from motion.arm_line(motion.pose(), backed_off(motion.pose(), 0.04), step_m=0.01)
-        yield from move_out(motion, motion.pose(), clear, self._base_movement, under_board(receptacle))
+        yield from move_out(motion, motion.pose(), clear, self._base_movement, position)
         while True:
             yield motion.action()
 
@@ -248,6 +252,8 @@ def choose_reach(
     )
     if not found:
         return None
+    # Touching or lifting inside the resting place would end the skill there and then.
+    found.sort(key=lambda r: r.cost_steps + 150.0 * (near_rest(r, height) or near_rest(r, height + r.lift_m)))
     now = math.hypot(position[0] - x, position[1] - y)
     if not base_movement:
         return min(found, key=lambda r: (abs(r.distance_m + ahead_m - now) > 0.03, r.cost_steps, r.distance_m))
@@ -255,6 +261,11 @@ def choose_reach(
     closest = nearest_on_line(grid_now(sim), position, angle, max(now, 0.5))
     near_enough = [r for r in found if r.distance_m + ahead_m >= closest - 0.005]
     return near_enough[0] if near_enough else max(found, key=lambda r: r.distance_m)
+
+
+def near_rest(reach: Reach, height_m: float) -> bool:
+    """Whether the cup at a reach and height is (nearly) in its resting place."""
+    return math.hypot(reach.distance_m - REST_EE_BASE[0], height_m - REST_EE_BASE[2]) < AT_REST_M + 0.02
 
 
 def move_in(
@@ -311,7 +322,9 @@ def hand_bottom(sim: Simulator) -> float:
     return float(sim.ee_pos[2])
 
 
-def move_out(motion: Motion, pose: ArmPose, lift_m: float, base_movement: bool, boarded: bool) -> Script:
+def move_out(
+    motion: Motion, pose: ArmPose, lift_m: float, base_movement: bool, position: NDArray[np.float64]
+) -> Script:
     """Lift the cup, back the base out as far as there is room, and bring the cup to its resting position."""
     sim = motion.sim
     lifted = next(
@@ -325,12 +338,15 @@ def move_out(motion: Motion, pose: ArmPose, lift_m: float, base_movement: bool, 
     )
     yield from motion.arm_line(pose, lifted, step_m=0.01)
     if base_movement:
-        if not boarded:
-            motion.arm_goal = resting_near(sim.arm_target)
+        receptacle = receptacle_at(sim, position)
         x, y, yaw = sim.base
+        # Out until the resting arm, and what hangs from it, is clear of the edge. The cup stays away from its resting
+        # place for so long: there the skill ends, and the chain lowers the arm.
+        away = ARM_LENGTH_M + way_out(receptacle, position, yaw + math.pi)
+        away -= math.hypot(position[0] - x, position[1] - y)
         grid = grid_now(sim)
         room = 0.0
-        while room < RETREAT_M and grid.is_free(x - (room + 0.1) * math.cos(yaw), y - (room + 0.1) * math.sin(yaw)):
+        while room < max(RETREAT_M, away) and grid.is_free(x - (room + 0.1) * math.cos(yaw), y - (room + 0.1) * math.sin(yaw)):
             room += 0.05
         yield from motion.drive_line((x - room * math.cos(yaw), y - room * math.sin(yaw)), yaw)
     else:

@@ -107,6 +107,17 @@ def depth_inside(receptacle: Receptacle, position: Sequence[float]) -> float:
     return receptacle.half_extents[0] + EDGE_M - float(local[0])
 
 
+def way_out(receptacle: Receptacle, position: Sequence[float], angle: float) -> float:
+    """Return how far (m) it is from a position on a receptacle to its edge, in a direction (rad, world)."""
+    local = _rotate(-receptacle.yaw, np.asarray(position[:2]) - np.asarray(receptacle.center[:2]))
+    direction = _rotate(-receptacle.yaw, (math.cos(angle), math.sin(angle)))
+    half = np.asarray(receptacle.half_extents) + EDGE_M
+    crossings = [
+        (math.copysign(half[i], direction[i]) - local[i]) / direction[i] for i in (0, 1) if abs(direction[i]) > 1e-6
+    ]
+    return max(0.0, min(crossings))
+
+
 def pitches_for(receptacle: Receptacle, position: Sequence[float], contact_m: Callable[[float], float]) -> set[float]:
     """Return the cup pitches (rad) with which the hand reaches a position: any from above, flat ones under a board.
 

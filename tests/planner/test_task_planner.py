@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from interpreter import World
 
-from hab.episodes import SCENARIOS, Episode, make_episode
-from hab.layout import generate_scene
+from hab.episodes import SCENARIOS, Episode, load_scene, make_episode
 from hab.scene import Scene
 from planner.problem import problem_pddl
 from planner.task_planner import closed_handle, domain_pddl, interactions, plan
@@ -17,7 +16,7 @@ FETCH = ["navigate", "pick", "navigate", "place"]
 
 def start(scenario: str, index: int) -> tuple[Episode, Scene]:
     episode = make_episode(scenario, "val", index)
-    return episode, generate_scene(episode.scene_seed)
+    return episode, load_scene(episode.scene_seed)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

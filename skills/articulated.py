@@ -1,0 +1,195 @@
+"""Open and Close for drawers and the fridge: draw the handle, or push the front, and bring the hand back to rest.
+
+habitat's Close Cabinet starts 0.3 m behind the opened front; our arm cannot fold that far, so it is 0.55 to 0.65 m
+here. There is no stop action: the VER paper's manipulation skills have none, so success does not ask for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hab.actions import ARM, GRIP, Action
+from hab.episodes import load_grid, make_episode
+from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK
+from hab.openings import grid_with_openings, handle_at, rotated, swing
+from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
+from skills.skill import Goal
+from skills.starts import YAW_NOISE_RAD, Start, facing
+from skills.task import SkillTask, State, ee_distance
+
+STATE_REWARD = 10.0
+"""Per metre or radian that the joint comes nearer to its goal."""
+GRASP_REWARD = WRONG_HANDLE_PEN = 5.0
+REACHED_REWARD = 5.0
+HANDLE_REWARD = 1.0
+SPAWN_REGION_SCALE = 0.2
+"""Start boxes shrink to this share of their sides (hab_facts: `spawn_region_scale`)."""
+_CANDIDATES = 30
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ArticulatedState(State):
+    target: str
+    left: float
+    """From the joint's position to its goal (m or rad)."""
+    reached: bool
+    """Whether the joint is at its goal."""
+    grasped: bool
+    """Whether the right handle was held at any time."""
+    reached_before: bool
+    handle_m: float
+    """End-effector to handle."""
+
+
+class Articulated(SkillTask[ArticulatedState]):
+    """What the four tasks share. The base starts in a box before the handle, facing it, give or take."""
+
+    keys = ("joint", "ee_pos", "is_holding", "relative_resting_position")
+    max_steps = 200
+    slack_reward = 0.0
+    force_pen_per_n = 0.0
+    force_total_max_n = math.inf
+
+    kind: ClassVar[str]
+    start_range: ClassVar[Range] = (0.0, 0.0)
+    """Joint positions (m or rad) at the start."""
+    goal_position: ClassVar[float]
+    box_x_m: ClassVar[Range]
+    """Base, out of the front from the handle."""
+    box_y_m: ClassVar[Range]
+    """Base, along the front from the handle."""
+    rest_reward_per_m: ClassVar[float]
+
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+        episode = make_episode("set_table", self.split, index)
+        choices = [a for a in scene.articulations if a.kind == self.kind]
+        articulation = choices[int(rng.integers(len(choices)))]
+        position = float(rng.uniform(*self.start_range))
+        if position:
+            episode = replace(episode, joints={articulation.name: position})
+        handle = handle_at(articulation, position)
+        outward = articulation.yaw + swing(articulation, position)
+        grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
+        goal = Goal(handle_at(articulation, 0.0), "", articulation.name)
+        for _ in range(_CANDIDATES):
+            offset = rotated(outward, (_shrunk(self.box_x_m, rng), _shrunk(self.box_y_m, rng)))
+            x, y = handle[0] + float(offset[0]), handle[1] + float(offset[1])
+            yaw = facing((x, y), handle) + YAW_NOISE_RAD * float(rng.standard_normal())
+            if grid.is_free(x, y):
+                yield Start(replace(episode, robot=(x, y, yaw)), goal)
+
+    def measure(self, common: State) -> ArticulatedState:
+        name, sim = self.goal.articulation, self.sim
+        position = sim.joint_pos(name)
+        before = self._state if sim.steps else None
+        return ArticulatedState(
+            **vars(common),
+            target=name,
+            left=abs(position - self.goal_position),
+            reached=self.at_goal(position),
+            grasped=common.held == name or (before is not None and before.grasped),
+            reached_before=before is not None and (before.reached or before.reached_before),
+            handle_m=ee_distance(sim, sim.handle_pos(name)),
+        )
+
+    def at_goal(self, position: float) -> bool:
+        raise NotImplementedError
+
+    def rewards(self, was: ArticulatedState, now: ArticulatedState) -> dict[str, float]:
+        return {
+            "state": state_reward(was, now),
+            "grasp": GRASP_REWARD if now.grasped and not was.grasped else 0.0,
+            "wrong_handle": -WRONG_HANDLE_PEN if wrong_handle(now) else 0.0,
+            "reached": REACHED_REWARD if now.reached and not now.reached_before else 0.0,
+            "handle": handle_reward(was, now),
+            "rest": rest_reward(was, now, self.rest_reward_per_m),
+        }
+
+    def succeeded(self, now: ArticulatedState, action: Action) -> bool:
+        return now.reached and now.held == "" and now.rest_m < AT_REST_M
+
+    def failure(self, was: ArticulatedState, now: ArticulatedState, action: Action) -> str:
+        return "wrong handle" if wrong_handle(now) else ""
+
+    def measures(self, now: ArticulatedState) -> dict[str, Any]:
+        return {
+            "art_obj_state": self.sim.joint_pos(self.goal.articulation),
+            "art_obj_at_desired_state": now.reached,
+            "ee_dist_to_marker": now.handle_m,
+            "did_grasp_handle": now.grasped,
+        }
+
+
+class Open(Articulated):
+    parts = (ARM, GRIP)
+
+    def at_goal(self, position: float) -> bool:
+        return position > self.goal_position - OPEN_SLACK
+
+
+class Close(Articulated):
+    """The suction is off: fronts are pushed."""
+
+    parts = (ARM,)
+    goal_position = 0.0
+    rest_reward_per_m = 1.0
+
+    def at_goal(self, position: float) -> bool:
+        return abs(position) < CLOSED_SLACK
+
+
+class OpenCabinet(Open):
+    skill, kind = "open_cabinet", "cabinet"
+    goal_position = DRAWER_OPEN_M
+    box_x_m, box_y_m = (0.80, 0.95), (-0.35, 0.35)
+    rest_reward_per_m = 10.0
+
+
+class OpenFridge(Open):
+    skill, kind = "open_fridge", "fridge"
+    goal_position = FRIDGE_OPEN_RAD
+    box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
+    rest_reward_per_m = 1.0
+
+
+class CloseCabinet(Close):
+    skill, kind = "close_cabinet", "cabinet"
+    start_range = (0.4, 0.5)
+    box_x_m, box_y_m = (0.55, 0.65), (-0.35, 0.35)
+
+
+class CloseFridge(Close):
+    skill, kind = "close_fridge", "fridge"
+    start_range = (math.pi / 4, 2 * math.pi / 3)
+    box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
+
+
+def state_reward(was: ArticulatedState, now: ArticulatedState) -> float:
+    """Reward the joint coming nearer to its goal, until it is there."""
+    return 0.0 if now.reached else STATE_REWARD * (was.left - now.left)
+
+
+def handle_reward(was: ArticulatedState, now: ArticulatedState) -> float:
+    """Reward coming nearer to the handle until it is held."""
+    return 0.0 if now.reached or now.held else HANDLE_REWARD * (was.handle_m - now.handle_m)
+
+
+def rest_reward(was: ArticulatedState, now: ArticulatedState, per_m: float) -> float:
+    """Reward bringing the hand towards its resting position once the joint is at its goal."""
+    return per_m * (was.rest_m - now.rest_m) if now.reached else 0.0
+
+
+def wrong_handle(now: ArticulatedState) -> bool:
+    return now.held not in ("", now.target)
+
+
+def _shrunk(side: Range, rng: np.random.Generator) -> float:
+    middle, half = (side[0] + side[1]) / 2.0, SPAWN_REGION_SCALE * (side[1] - side[0]) / 2.0
+    return float(rng.uniform(middle - half, middle + half))

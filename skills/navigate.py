@@ -1,0 +1,173 @@
+"""Navigate: drive to within 1.5 m of a target, face it and call stop; sometimes with an object in hand.
+
+Our base does 1 m/s where habitat's does 2.5, so habitat's 400 steps are 1000 here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.actions import BASE, GRIP, STOP, Action
+from hab.episodes import Episode, Target, load_grid, make_episode
+from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
+from hab.navgrid import NavGrid
+from hab.openings import grid_with_openings, handle_at
+from hab.scene import Receptacle, Scene
+from hab.sensors import Observation
+from skills.skill import Goal
+from skills.starts import Start, moved_receptacle, opened, working_pose
+from skills.task import SkillTask, State
+
+HELD_PROBABILITY = 0.167
+MIN_START_M = 3.0
+"""Planar distance from the target at the start."""
+TURN_REWARD_M = 3.0
+"""Turning towards the target is rewarded within this distance."""
+_CANDIDATES = 40
+
+
+@dataclass(frozen=True)
+class NavigateState(State):
+    goal_m: float
+    """Base to target, planar."""
+    floor_m: float
+    """Along the floor, to where one would work at the target."""
+    angle_rad: float
+    """Off the target, unsigned."""
+
+
+class Navigate(SkillTask[NavigateState]):
+    """Start: a random pose 3 m or more from an object's start, from a drawer or fridge, or, hand full, from a goal."""
+
+    skill = "navigate"
+    parts = (BASE, STOP)
+    keys = ("goal_to_agent_gps_compass", "joint")
+    max_steps = 1000
+
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+        scenario = str(rng.choice(("tidy_house", "prepare_groceries", "set_table")))
+        episode = make_episode(scenario, self.split, index)
+        target = episode.targets[int(rng.integers(len(episode.targets)))]
+        container = scene.receptacle(target.start_receptacle).articulation
+        held = target.object if rng.random() < HELD_PROBABILITY else ""
+        to_closed = not held and container != "" and container not in episode.joints and rng.random() < 0.5
+        if not to_closed:
+            episode = opened(scene, episode, rng)
+        goal = _goal(scene, episode, target, held, container if to_closed else "")
+        grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
+        for _ in range(_CANDIDATES):
+            x, y = grid.sample(rng)
+            yaw = float(rng.uniform(-math.pi, math.pi))
+            if math.dist((x, y), goal.position[:2]) >= MIN_START_M:
+                yield Start(replace(episode, robot=(x, y, yaw)), goal, held)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        self._floor: FloorDistance | None = None
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        # What is in hand stays there: Navigate has no say over the suction.
+        return super().step({**action, GRIP: np.ones(1, np.float32)} if self.sim.held else action)
+
+    def measure(self, common: State) -> NavigateState:
+        sim, position = self.sim, self.goal.position
+        if self._floor is None:
+            self._floor = FloorDistance(self.start, sim.scene)
+            self._shortest_m = self._floor(sim.base)
+        return NavigateState(
+            **vars(common),
+            goal_m=planar_distance(sim, position),
+            floor_m=self._floor(sim.base),
+            angle_rad=abs(heading_error(sim, position)),
+        )
+
+    def rewards(self, was: NavigateState, now: NavigateState) -> dict[str, float]:
+        return {"distance": distance_reward(was, now), "turn": turn_reward(was, now)}
+
+    def succeeded(self, now: NavigateState, action: Action) -> bool:
+        return stop_called(action) and now.goal_m < NAV_DISTANCE_M and now.angle_rad < NAV_ANGLE_RAD
+
+    def failure(self, was: NavigateState, now: NavigateState, action: Action) -> str:
+        if not stop_called(action):
+            return ""
+        return "facing away" if now.goal_m < NAV_DISTANCE_M else "stopped too far"
+
+    def measures(self, now: NavigateState) -> dict[str, Any]:
+        near = now.goal_m < NAV_DISTANCE_M and now.angle_rad < NAV_ANGLE_RAD
+        return {
+            "dist_to_goal": now.goal_m,
+            "geodesic_dist_to_goal": now.floor_m,
+            "rot_dist_to_goal": now.angle_rad,
+            "path_length": self.sim.path_m,
+            "spl": spl(near, self._shortest_m, self.sim.path_m),
+        }
+
+
+def distance_reward(was: NavigateState, now: NavigateState) -> float:
+    """Reward coming nearer along the floor."""
+    return was.floor_m - now.floor_m
+
+
+def turn_reward(was: NavigateState, now: NavigateState) -> float:
+    """Reward turning towards the target when it is near."""
+    near = was.goal_m < TURN_REWARD_M and now.goal_m < TURN_REWARD_M
+    return was.angle_rad - now.angle_rad if near else 0.0
+
+
+def stop_called(action: Action) -> bool:
+    return float(action[STOP][0]) > 0.0
+
+
+def spl(there: bool, shortest_m: float, path_m: float) -> float:
+    """Return the success weighted by path length, if stop were called now."""
+    return shortest_m / max(shortest_m, path_m, 1e-6) if there else 0.0
+
+
+class FloorDistance:
+    """Distance (m) along the floor from a base position to where one would work at the target."""
+
+    def __init__(self, start: Start, scene: Scene) -> None:
+        self._grid: NavGrid = grid_with_openings(scene, load_grid(scene.seed), start.episode.joints)
+        work = working_pose(self._grid, _goal_receptacle(scene, start), start.goal.position)
+        self._field = self._grid.distance_field(work[:2])
+
+    def __call__(self, base: NDArray[np.float64]) -> float:
+        """Interpolate between the cells around, so that every centimetre counts."""
+        x, y = self._grid.nearest_free(base[0], base[1]) if not self._grid.is_free(base[0], base[1]) else base[:2]
+        column = (x - self._grid.origin[0]) / self._grid.cell_m - 0.5
+        row = (y - self._grid.origin[1]) / self._grid.cell_m - 0.5
+        i, j = math.floor(row), math.floor(column)
+        total = weights = 0.0
+        for di, dj in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            weight = (1.0 - abs(row - i - di)) * (1.0 - abs(column - j - dj))
+            inside = 0 <= i + di < self._grid.shape[0] and 0 <= j + dj < self._grid.shape[1]
+            distance = float(self._field[i + di, j + dj]) if inside else math.inf
+            if math.isfinite(distance):
+                total, weights = total + weight * distance, weights + weight
+        return total / weights if weights > 0.0 else float(self._field[self._grid.cell(x, y)])
+
+
+def _goal(scene: Scene, episode: Episode, target: Target, held: str, closed: str) -> Goal:
+    """Return what to drive to: the goal of what is in hand, a closed receptacle's handle, or the object."""
+    if held:
+        return Goal(target.goal_pos, held)
+    if closed:
+        return Goal(handle_at(scene.articulation(closed), 0.0), target.object, closed)
+    moved = next(t for t in episode.targets if t.object == target.object)
+    return Goal(moved.start_pos, target.object)
+
+
+def _goal_receptacle(scene: Scene, start: Start) -> Receptacle:
+    target = next(t for t in start.episode.targets if t.object == start.goal.object)
+    name = target.goal_receptacle if start.held else target.start_receptacle
+    return moved_receptacle(scene, name, start.episode.joints)
+
+

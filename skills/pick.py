@@ -1,0 +1,94 @@
+"""Pick: with the base near an object and the arm at rest, take the object and bring it to the resting position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hab.actions import ARM, GRIP, Action
+from hab.episodes import load_grid
+from hab.measures import AT_REST_M
+from hab.openings import grid_with_openings
+from hab.scene import Scene
+from skills.skill import Goal
+from skills.starts import Start, closest_poses, draw_episode, moved_receptacle, poses_near
+from skills.task import SkillTask, State, ee_distance, to_mm
+
+DISTANCE_REWARD = 2.0
+PICK_REWARD = 2.0
+WRONG_OBJECT_PEN = DROP_PEN = 0.5
+
+
+@dataclass(frozen=True)
+class PickState(State):
+    target: str
+    object_m: float
+    """End-effector to the object's centre."""
+
+
+class Pick(SkillTask[PickState]):
+    """Start: within 2 m of the object, facing it; without base movement as close as the resting arm allows."""
+
+    skill = "pick"
+    parts = (ARM, GRIP)
+    keys = ("obj_start_sensor", "joint", "is_holding", "relative_resting_position")
+
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+        episode = draw_episode(scene, rng, self.split, index)
+        grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
+        target = episode.targets[int(rng.integers(len(episode.targets)))]
+        receptacle = moved_receptacle(scene, target.start_receptacle, episode.joints)
+        poses = poses_near if self.base_movement else closest_poses
+        for pose in poses(grid, rng, receptacle, target.start_pos):
+            yield Start(replace(episode, robot=pose), Goal(target.start_pos, target.object))
+
+    def measure(self, common: State) -> PickState:
+        name = self.goal.object
+        return PickState(**vars(common), target=name, object_m=ee_distance(self.sim, self.sim.object_pos(name)))
+
+    def rewards(self, was: PickState, now: PickState) -> dict[str, float]:
+        return {
+            "reach": reach_reward(was, now),
+            "pick": pick_reward(was, now),
+            "rest": rest_reward(was, now),
+            "wrong_object": -WRONG_OBJECT_PEN if wrong_object(now) else 0.0,
+            "drop": -DROP_PEN if dropped(was, now) else 0.0,
+        }
+
+    def succeeded(self, now: PickState, action: Action) -> bool:
+        return now.held == now.target and now.rest_m < AT_REST_M
+
+    def failure(self, was: PickState, now: PickState, action: Action) -> str:
+        if wrong_object(now):
+            return "wrong object"
+        return "dropped" if dropped(was, now) else ""
+
+    def measures(self, now: PickState) -> dict[str, Any]:
+        return {"ee_to_object_distance": now.object_m, "did_pick_object": now.held == now.target}
+
+
+def reach_reward(was: PickState, now: PickState) -> float:
+    """Reward coming nearer to the object while the hand is empty."""
+    return 0.0 if was.held or now.held else DISTANCE_REWARD * to_mm(was.object_m - now.object_m)
+
+
+def pick_reward(was: PickState, now: PickState) -> float:
+    """Reward the grasp, once: letting go ends the episode."""
+    return PICK_REWARD if now.held == now.target and not was.held else 0.0
+
+
+def rest_reward(was: PickState, now: PickState) -> float:
+    """Reward bringing the held object towards the resting position."""
+    holding = was.held == now.target and now.held == now.target
+    return DISTANCE_REWARD * to_mm(was.rest_m - now.rest_m) if holding else 0.0
+
+
+def wrong_object(now: PickState) -> bool:
+    return now.held not in ("", now.target)
+
+
+def dropped(was: PickState, now: PickState) -> bool:
+    return was.held != "" and now.held == ""

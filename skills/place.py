@@ -1,0 +1,88 @@
+"""Place: with an object in hand near its goal, set it down there and bring the empty hand to its resting position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hab.actions import ARM, GRIP, Action
+from hab.episodes import load_grid
+from hab.measures import AT_REST_M, PLACED_M
+from hab.openings import grid_with_openings
+from hab.scene import Scene
+from skills.skill import Goal
+from skills.starts import Start, closest_poses, draw_episode, poses_near
+from skills.task import SkillTask, State, to_mm
+
+DISTANCE_REWARD = 2.0
+PLACE_REWARD = 5.0
+
+
+@dataclass(frozen=True)
+class PlaceState(State):
+    target: str
+    goal_m: float
+    """Object's centre to its goal."""
+
+    @property
+    def carrying(self) -> bool:
+        """Whether the object still has to get to its goal, or to be let go of there."""
+        return self.held != "" or self.goal_m >= PLACED_M
+
+
+class Place(SkillTask[PlaceState]):
+    """Start: as Pick's, around the goal, with the object in hand."""
+
+    skill = "place"
+    parts = (ARM, GRIP)
+    keys = ("obj_goal_sensor", "joint", "is_holding", "relative_resting_position")
+
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+        episode = draw_episode(scene, rng, self.split, index)
+        grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
+        target = episode.targets[int(rng.integers(len(episode.targets)))]
+        receptacle = scene.receptacle(target.goal_receptacle)
+        poses = poses_near if self.base_movement else closest_poses
+        for pose in poses(grid, rng, receptacle, target.goal_pos):
+            yield Start(replace(episode, robot=pose), Goal(target.goal_pos, target.object), target.object)
+
+    def measure(self, common: State) -> PlaceState:
+        name = self.goal.object
+        error = self.sim.object_pos(name) - np.asarray(self.goal.position)
+        return PlaceState(**vars(common), target=name, goal_m=float(np.linalg.norm(error)))
+
+    def rewards(self, was: PlaceState, now: PlaceState) -> dict[str, float]:
+        return {"carry": carry_reward(was, now), "place": place_reward(was, now), "rest": rest_reward(was, now)}
+
+    def succeeded(self, now: PlaceState, action: Action) -> bool:
+        return not now.carrying and now.rest_m < AT_REST_M
+
+    def failure(self, was: PlaceState, now: PlaceState, action: Action) -> str:
+        return "dropped" if released(was, now) and now.goal_m >= PLACED_M else ""
+
+    def measures(self, now: PlaceState) -> dict[str, Any]:
+        return {"object_to_goal_distance": now.goal_m, "obj_at_goal": now.goal_m < PLACED_M}
+
+
+def carry_reward(was: PlaceState, now: PlaceState) -> float:
+    """Reward bringing the object nearer to its goal, up to the edge of what counts as placed."""
+    if not (was.carrying and now.carrying) or now.goal_m < PLACED_M:
+        return 0.0
+    return DISTANCE_REWARD * to_mm(was.goal_m - now.goal_m)
+
+
+def place_reward(was: PlaceState, now: PlaceState) -> float:
+    """Reward letting go at the goal, the first time."""
+    return PLACE_REWARD if released(was, now) and now.goal_m < PLACED_M else 0.0
+
+
+def rest_reward(was: PlaceState, now: PlaceState) -> float:
+    """Reward bringing the empty hand towards the resting position."""
+    return 0.0 if was.carrying or now.carrying else DISTANCE_REWARD * to_mm(was.rest_m - now.rest_m)
+
+
+def released(was: PlaceState, now: PlaceState) -> bool:
+    return was.held == now.target and now.held == ""

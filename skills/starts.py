@@ -1,0 +1,122 @@
+"""Start states: where the base may stand, and how an episode looks when a skill begins in the middle of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_episode
+from hab.navgrid import NavGrid
+from hab.openings import rotated
+from hab.scene import Receptacle, Scene
+from skills.skill import Goal
+
+SPAWN_MAX_M = 2.0
+"""Base to object, planar and along the floor (hab_facts: `spawn_max_dist_to_obj`)."""
+YAW_NOISE_RAD, BASE_NOISE_M = 0.523599, 0.05
+DRAWER_OPENED_M, FRIDGE_OPENED_RAD = (0.42, 0.50), (1.25, 2.1)
+"""Where Open Cabinet and Open Fridge leave what they open."""
+_CANDIDATES = 40
+
+Pose = tuple[float, float, float]
+"""Base x, y (m) and yaw (rad) in the world."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A start state: an episode laid out for one call of a skill."""
+
+    episode: Episode
+    """`robot`, `objects` and `joints` are where the skill begins."""
+    goal: Goal
+    held: str = ""
+    """The object in hand."""
+
+
+def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int) -> Episode:
+    """Draw a scenario's episode; Set Table's drawer and fridge, closed in the episode, stand open."""
+    scenario = str(rng.choice(("tidy_house", "prepare_groceries", "set_table"), p=(0.5, 0.25, 0.25)))
+    episode = make_episode(scenario, split, index)
+    return opened(scene, episode, rng) if scenario == "set_table" else episode
+
+
+def opened(scene: Scene, episode: Episode, rng: np.random.Generator) -> Episode:
+    """Return the episode with what holds its targets opened; what lies in a drawer has come out with it."""
+    objects, targets, joints = dict(episode.objects), [], dict(episode.joints)
+    for target in episode.targets:
+        name = scene.receptacle(target.start_receptacle).articulation
+        if name and name not in joints:
+            drawer = scene.articulation(name).kind == "cabinet"
+            joints[name] = float(rng.uniform(*(DRAWER_OPENED_M if drawer else FRIDGE_OPENED_RAD)))
+            if drawer:
+                out = rotated(scene.articulation(name).yaw, (joints[name], 0.0))
+                x, y, z = target.start_pos
+                target = replace(target, start_pos=(x + float(out[0]), y + float(out[1]), z))
+                objects[target.object] = (target.start_pos, objects[target.object][1])
+        targets.append(target)
+    return replace(episode, objects=objects, targets=tuple(targets), joints=joints)
+
+
+def moved_receptacle(scene: Scene, name: str, joints: Mapping[str, float]) -> Receptacle:
+    """Return a receptacle where it is now: a drawer's surface comes out with the drawer."""
+    receptacle = scene.receptacle(name)
+    if receptacle.kind != "drawer":
+        return receptacle
+    out = rotated(receptacle.yaw, (joints.get(receptacle.articulation, 0.0), 0.0))
+    x, y, z = receptacle.center
+    return replace(receptacle, center=(x + float(out[0]), y + float(out[1]), z))
+
+
+def working_pose(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> Pose:
+    """Return a base pose from which the arm can work at a position. Raises `Unsolvable` if there is none."""
+    poses = approach_poses(grid, receptacle, position, np.arange(*REACH_M, 0.05))
+    if not poses:
+        raise Unsolvable
+    return poses[0]
+
+
+def poses_near(
+    grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
+) -> Iterator[Pose]:
+    """Yield random base poses within `SPAWN_MAX_M` of a position that face it, give or take."""
+    work_x, work_y, _ = working_pose(grid, receptacle, position)
+    # Along the floor, too: the other side of a wall is not near.
+    cells = _cells_within(grid, position, SPAWN_MAX_M)
+    cells = cells[grid.distance_field((work_x, work_y))[cells[:, 0], cells[:, 1]] < SPAWN_MAX_M]
+    for i, j in rng.permutation(cells)[:_CANDIDATES]:
+        x, y = grid.xy(int(i), int(j))
+        yield x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
+
+
+def closest_poses(
+    grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
+) -> Iterator[Pose]:
+    """Yield base poses that face a position from within the arm's reach, the closest first."""
+    working_pose(grid, receptacle, position)
+    cells = _cells_within(grid, position, REACH_M[1])
+    points = np.array([grid.xy(int(i), int(j)) for i, j in cells]).reshape(-1, 2)
+    distances = np.hypot(*(points - np.asarray(position[:2])).T)
+    fronts = [receptacle.yaw + front for front in receptacle.fronts]
+    for k in np.argsort(distances, kind="stable"):
+        noise = BASE_NOISE_M * rng.standard_normal(2)
+        x, y = float(points[k, 0] + noise[0]), float(points[k, 1] + noise[1])
+        angle = facing(position, (x, y))
+        before = any(abs(math.remainder(angle - front, math.tau)) < 0.8 for front in fronts)
+        if before and grid.is_free(x, y) and math.dist((x, y), position[:2]) >= REACH_M[0]:
+            yield x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
+
+
+def facing(base: Sequence[float], position: Sequence[float]) -> float:
+    """Return the yaw (rad) with which a base looks at a position."""
+    return math.atan2(position[1] - base[1], position[0] - base[0])
+
+
+def _cells_within(grid: NavGrid, position: Sequence[float], distance_m: float) -> np.ndarray:
+    """Return the cells (n, 2) of the largest component within a planar distance of a position."""
+    cells = np.argwhere(grid.largest_component)
+    x = grid.origin[0] + (cells[:, 1] + 0.5) * grid.cell_m
+    y = grid.origin[1] + (cells[:, 0] + 0.5) * grid.cell_m
+    return cells[np.hypot(x - position[0], y - position[1]) < distance_m]

@@ -1,0 +1,267 @@
+"""What all skill tasks share: start states, stepping, force accounting, observations and the measures in `info`.
+
+A task file says the rest: which parts it acts with, what it sees, where it starts, and its reward as small functions
+of the state before and after a control step. Numbers: hab_facts.md, "Skill tasks".
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from hab import sensors
+from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
+from hab.episodes import SKILLS, SPLITS, Unsolvable, load_scene, scene_seed
+from hab.layout import SPLIT_SEEDS
+from hab.measures import rest_distance
+from hab.mujoco.simulator import MujocoSimulator
+from hab.scene import Scene
+from hab.sensors import Observation
+from skills.skill import Goal
+from skills.starts import Start
+
+SUCCESS_REWARD = 10.0
+FORCE_PEN_PER_N, FORCE_PEN_MAX = 1e-4, 0.01
+FORCE_STEP_N = 20.0
+"""Only an increase of the contact force above this counts."""
+FORCE_MAX_N = 10_000.0
+FORCE_END_PEN = 1.0
+DROP_PEN = 1.0
+"""For a seal that broke (habitat's `constraint_violate_pen`)."""
+EPISODES = {"train": 10_000, "val": 1_000, "test": 1_000}
+"""Indices that a task draws from, as many as HAB's data sets have per scenario."""
+SCENE_REPEATS = 8
+"""Resets in a row in the same apartment when indices are drawn: a new one takes 0.1 s to compile."""
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class State:
+    """What every task's rewards are functions of; tasks add their own distances. Lengths in m."""
+
+    held: str
+    rest_m: float
+    """End-effector to its resting position."""
+    seal_broke: bool
+    force_added_n: float
+    """By how much the contact force rose, if by more than `FORCE_STEP_N`."""
+    force_total_n: float
+    """Sum of such rises since the start."""
+
+
+S = TypeVar("S", bound=State)
+Sensor = tuple[int, Callable[[MujocoSimulator, Goal], NDArray[np.float32]]]
+"""Size, and a function of the simulator and the goal."""
+
+SENSORS: dict[str, Sensor] = {
+    "joint": (7, lambda sim, goal: sensors.joint(sim)),
+    "is_holding": (1, lambda sim, goal: sensors.is_holding(sim)),
+    "ee_pos": (3, lambda sim, goal: sensors.ee_pos(sim)),
+    "relative_resting_position": (3, lambda sim, goal: sensors.relative_resting_position(sim)),
+    "obj_start_sensor": (3, lambda sim, goal: sensors.in_ee_frame(sim, np.array([goal.position]))),
+    "obj_goal_sensor": (3, lambda sim, goal: sensors.in_ee_frame(sim, np.array([goal.position]))),
+    "goal_to_agent_gps_compass": (2, lambda sim, goal: sensors.gps_compass(sim, np.array([goal.position]))),
+}
+"""A skill's `goal.position` is its object's start or goal, or its navigation target."""
+
+
+class SkillTask(gymnasium.Env[Observation, Action], Generic[S]):
+    """One skill as a gymnasium environment on the embedded simulator.
+
+    `index` fixes the start state; None draws one at each reset. `reset(options={"index": i})` plays start state i.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 - gymnasium's name
+
+    skill: ClassVar[str]
+    parts: ClassVar[tuple[str, ...]]
+    """Action parts without the base."""
+    keys: ClassVar[tuple[str, ...]]
+    """Observations besides laser or depth."""
+    max_steps: ClassVar[int] = 300
+    slack_reward: ClassVar[float] = -0.005
+    force_pen_per_n: ClassVar[float] = FORCE_PEN_PER_N
+    force_total_max_n: ClassVar[float] = FORCE_MAX_N
+
+    def __init__(
+        self,
+        split: str = "train",
+        obs: str = "laser",
+        base_movement: bool = True,
+        index: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if split not in SPLITS:
+            raise ValueError(f"unknown split {split!r}; choose from {', '.join(SPLITS)}")
+        self.split, self.obs, self.base_movement, self.index = split, obs, base_movement, index
+        self.render_mode = render_mode
+        self.sim = MujocoSimulator()
+        order = (ARM, GRIP, BASE, STOP)
+        self.action_space = action_space(
+            tuple(part for part in order if part in self.parts or (part == BASE and base_movement))
+        )
+        self.observation_space = spaces.Dict(
+            {
+                **sensors.exteroception_space(obs),
+                **{key: sensors.vector_space(SENSORS[key][0]) for key in self.keys if key != "is_holding"},
+                **({"is_holding": spaces.Box(0.0, 1.0, (1,), np.float32)} if "is_holding" in self.keys else {}),
+            }
+        )
+        self.goal = Goal((0.0, 0.0, 0.0))
+        self._resets = 0
+        self._apartment = 0
+
+    # -- what a task defines ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+        """Yield candidate start states, the preferred first; the first one free of contact is played.
+
+        May raise `Unsolvable`, or yield none: then everything is drawn again.
+        """
+
+    @abstractmethod
+    def measure(self, common: State) -> S:
+        """Return the state now; `common` holds the fields every task has."""
+
+    @abstractmethod
+    def rewards(self, was: S, now: S) -> dict[str, float]:
+        """Return the reward's terms by name, beyond those every task has."""
+
+    @abstractmethod
+    def succeeded(self, now: S, action: Action) -> bool: ...
+
+    @abstractmethod
+    def failure(self, was: S, now: S, action: Action) -> str:
+        """Return why the episode ends without success ("" while it goes on)."""
+
+    @abstractmethod
+    def measures(self, now: S) -> dict[str, Any]:
+        """Return the measures of this skill for `info`, by habitat's names."""
+
+    # -- gymnasium -------------------------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is not None:
+            self._resets = 0
+        index = (options or {}).get("index", self.index)
+        self.start = self._lay_out(self._draw_index() if index is None else int(index))
+        self.goal = self.start.goal
+        self._force_n = self.sim.force_n
+        self._state = self.measure(self._common(0.0, 0.0))
+        return self._observe(), self._info(self._state, False, "", {})
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        self.sim.step(action)
+        was = self._state
+        now = self.measure(self._common(*self._read_force(was.force_total_n)))
+        success = self.succeeded(now, action)
+        reason = "" if success else self.failure(was, now, action)
+        terms = {
+            "slack": self.slack_reward,
+            "force": -force_penalty(now, self.force_pen_per_n),
+            "seal_broke": -DROP_PEN if now.seal_broke else 0.0,
+            **self.rewards(was, now),
+        }
+        if not success and (self.sim.force_n > FORCE_MAX_N or now.force_total_n > self.force_total_max_n):
+            reason = "excessive force"
+            terms["force_end"] = -FORCE_END_PEN
+        if success:
+            terms["success"] = SUCCESS_REWARD
+        terminated = success or reason != ""
+        truncated = not terminated and self.sim.steps >= self.max_steps
+        if truncated:
+            reason = "timeout"
+        self._state = now
+        reward = float(sum(terms.values()))
+        return self._observe(), reward, terminated, truncated, self._info(now, success, reason, terms)
+
+    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+        """(480, 640, 3) third-person view, if `render_mode` is "rgb_array"."""
+        return self.sim.render_rgb(640, 480) if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        self.sim.close()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _draw_index(self) -> int:
+        """Draw an index, `SCENE_REPEATS` times in a row one of the same apartment."""
+        apartments = len(SPLIT_SEEDS[self.split])
+        if self._resets % SCENE_REPEATS == 0:
+            self._apartment = int(self.np_random.integers(apartments))
+        self._resets += 1
+        rounds = EPISODES[self.split] // apartments
+        return self._apartment + apartments * int(self.np_random.integers(rounds))
+
+    def _lay_out(self, index: int) -> Start:
+        """Find start state `index` and put the simulator there: a pure function of skill, variant, split and index."""
+        scene = load_scene(scene_seed(self.split, index))
+        variant = [SKILLS.index(self.skill), int(self.base_movement), SPLITS.index(self.split), index]
+        for attempt in range(_ATTEMPTS):
+            try:
+                for start in self.draw(scene, np.random.default_rng([*variant, attempt]), index):
+                    self.sim.reset(start.episode)
+                    if start.held:
+                        self.sim.hold(start.held)
+                    if not self.sim.collides():
+                        return start
+            except Unsolvable:
+                continue
+        raise RuntimeError(f"no {self.skill} start fits apartment {scene.seed} ({self.split} {index})")
+
+    def _common(self, force_added_n: float, force_total_n: float) -> State:
+        sim = self.sim
+        return State(sim.held, rest_distance(sim), sim.dropped, force_added_n, force_total_n)
+
+    def _read_force(self, total_n: float) -> tuple[float, float]:
+        """Return the rise of the contact force that counts, and the sum of such rises."""
+        rise = self.sim.force_n - self._force_n
+        if 0.0 <= rise <= FORCE_STEP_N:
+            # Small rises add up until they count together, as in habitat.
+            return 0.0, total_n
+        self._force_n = self.sim.force_n
+        added = max(0.0, rise)
+        return added, total_n + added
+
+    def _observe(self) -> Observation:
+        read = sensors.exteroception(self.sim, self.obs)
+        return {**read, **{key: SENSORS[key][1](self.sim, self.goal) for key in self.keys}}
+
+    def _info(self, now: S, success: bool, reason: str, terms: dict[str, float]) -> dict[str, Any]:
+        return {
+            "success": success,
+            "reason": reason,
+            "index": self.start.episode.index,
+            "num_steps": self.sim.steps,
+            "end_effector_to_rest_distance": now.rest_m,
+            "robot_force": self.sim.force_n,
+            "accumulated_force": now.force_total_n,
+            **self.measures(now),
+            "reward_terms": terms,
+        }
+
+
+def force_penalty(now: State, per_n: float) -> float:
+    """Charge for a rise of the contact force, up to `FORCE_PEN_MAX`."""
+    return min(per_n * now.force_added_n, FORCE_PEN_MAX)
+
+
+def to_mm(difference_m: float) -> float:
+    """Round a difference of distances to millimetres, which filters the joints' trembling."""
+    return round(difference_m, 3)
+
+
+def ee_distance(sim: MujocoSimulator, position: NDArray[np.float64]) -> float:
+    """Distance (m) of the end-effector from a point of the world."""
+    return float(np.linalg.norm(sim.ee_pos - position))
