@@ -15,7 +15,7 @@ EDGE_M = 0.09
 """Objects rest at least this far inside of a surface's edge."""
 REACH_M = 0.38
 """… and at most this far from an edge at which the robot can stand."""
-BOARD_REACH_M = 0.19
+BOARD_REACH_M = 0.15
 """The same under a board: deeper in, only a flat hand fits, and the arm takes ten seconds to fold itself flat."""
 OPEN_AIR_M = 1.0
 """`clearance_m` of a surface with nothing above."""

@@ -38,10 +38,17 @@ def _placed(sim: Simulator, goal: Goal) -> bool:
     return sim.held != goal.object and error < _PLACED_M
 
 
+def _arrived(sim: Simulator, goal: Goal) -> bool:
+    """At the target's position, or at the object where it is now (a pulled-out drawer takes its content along)."""
+    if navigated(sim, goal.position):
+        return True
+    return goal.object != "" and sim.held != goal.object and navigated(sim, tuple(sim.object_pos(goal.object)))
+
+
 SPECS: dict[str, SkillSpec] = {
     spec.name: spec
     for spec in (
-        SkillSpec("navigate", 750, _stopped, lambda sim, goal: navigated(sim, goal.position)),
+        SkillSpec("navigate", 750, _stopped, _arrived),
         SkillSpec("pick", 300, _holds_at_rest, lambda sim, goal: holding(sim, goal.object)),
         SkillSpec("place", 300, _released_at_rest, _placed),
         SkillSpec("open_cabinet", 300, _drawn_at_rest, lambda sim, goal: articulation_open(sim, goal.articulation)),

@@ -254,8 +254,8 @@ class MujocoSimulator:
             robot.LASER_RAYS,
             robot.LASER_MAX_M,
         )
-        # mj_multiRay answers -1 where nothing is hit.
-        return np.where(ranges < 0.0, 1.0, ranges / robot.LASER_MAX_M).astype(np.float32)
+        # mj_multiRay answers -1 where nothing is hit, and may see beyond the cutoff.
+        return np.where(ranges < 0.0, 1.0, np.minimum(ranges / robot.LASER_MAX_M, 1.0)).astype(np.float32)
 
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""
@@ -374,7 +374,7 @@ class MujocoSimulator:
             model.eq_data[eq, 6:10] = relative
             self._hold_local = np.zeros(3)
         else:
-            self._hold_local = other.T @ (self._ee_pos - data.xpos[body])
+            self._hold_local = other.T @ (self._ee_pos - 1.2 * self._overlap - data.xpos[body])
             model.eq_data[eq, 0:3] = (robot.EE_OFFSET_M, 0.0, 0.0)
             model.eq_data[eq, 3:6] = self._hold_local
         self._hold_point = mat.T @ (data.xpos[body] + other @ self._hold_local - pos)

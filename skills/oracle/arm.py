@@ -81,7 +81,7 @@ def _resting() -> NDArray[np.float64]:
     found = []
     for radius in np.arange(0.36, 0.60, 0.02):
         for z in np.arange(0.90, 1.11, 0.02):
-            if math.hypot(radius + PAN_X_M - robot.REST_EE_BASE[0], z - robot.REST_EE_BASE[2]) < AT_REST_M - 0.05:
+            if math.hypot(radius + PAN_X_M - robot.REST_EE_BASE[0], z - robot.REST_EE_BASE[2]) < AT_REST_M - 0.03:
                 solved = (solve(ArmPose(0.0, float(radius), float(z), float(p))) for p in np.arange(0.2, 1.58, 0.1))
                 found += [q for q in solved if q is not None]
     return np.array(found)

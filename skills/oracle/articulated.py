@@ -22,7 +22,7 @@ from skills.oracle.pick_place import choose_reach, in_base, move_in
 from skills.oracle.surroundings import Reach, backed_off, grid_now
 from skills.skill import Goal
 
-HANDLE_PITCHES = tuple(np.deg2rad((50.0, 40.0, 30.0, 60.0, 20.0)))
+HANDLE_PITCHES = tuple(np.deg2rad((70.0, 60.0, 50.0, 40.0, 30.0, 20.0)))
 CLEAR_M = 0.08
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.20}
 """Open this much (m, rad) beyond the goal: what is let go may swing back a little, and a wide door is out of the way."""
@@ -142,8 +142,9 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
             motion.arm_goal = q
         forward = turn = 0.0
         if base_movement:
+            # Slower than the arm can make up for, so that the seal is not torn sideways.
             forward = max(-0.35, min(0.35, 4.0 * (at.radius - start.radius)))
-            turn = max(-0.6, min(0.6, 1.5 * at.azimuth))
+            turn = max(-0.2, min(0.2, 0.8 * at.azimuth))
         yield motion.action(forward, turn)
         moved = abs(now - best) > 0.01
         best, since = (now, 0) if moved else (best, since + 1)
@@ -156,6 +157,7 @@ def let_go(motion: Motion, base_movement: bool) -> Script:
     yield from motion.wait(3)
     pose = motion.pose()
     yield from motion.arm_line(pose, backed_off(pose, 0.08), step_m=0.01)
+    motion.arm_goal = resting_near(sim.arm_target)
     if base_movement:
         x, y, yaw = sim.base
         room, grid = 0.0, grid_now(sim)

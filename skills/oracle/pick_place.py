@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from skills.oracle.surroundings import (
     pitches_for,
     reaches,
     receptacle_at,
+    rim_m,
     under_board,
     way_out,
 )
@@ -37,6 +39,7 @@ from skills.skill import Goal
 APPROACH_M = 0.05
 """The last stretch, along the cup's axis, starts this far from the object's surface."""
 LIFT_M = 0.06
+RIM_CLEAR_M = 0.04
 RETREAT_M = 0.30
 ARM_LENGTH_M = 0.85
 """Base centre to the end of the resting arm, with an object in hand."""
@@ -68,9 +71,11 @@ class OraclePick:
             receptacle = receptacle_at(sim, position)
 
             def clearance(pitch: float) -> float:
-                return APPROACH_M + thickness(name, pitch)
+                over_rim = (rim_m(receptacle) + RIM_CLEAR_M) / math.sin(pitch) if rim_m(receptacle) else 0.0
+                return max(APPROACH_M + thickness(name, pitch), over_rim)
 
-            reach = self._choose_reach(motion, position, name, clearance)
+            lift = max(LIFT_M, rim_m(receptacle) + RIM_CLEAR_M)
+            reach = self._choose_reach(motion, position, name, clearance, lift)
             clear = clearance(reach.pitch)
             yield from move_in(motion, position, reach, clear, 0.0, self._base_movement, receptacle)
             motion.suction = True
@@ -90,10 +95,15 @@ class OraclePick:
             yield motion.action()
 
     def _choose_reach(
-        self, motion: Motion, position: NDArray[np.float64], name: str, clear_m: Callable[[float], float]
+        self,
+        motion: Motion,
+        position: NDArray[np.float64],
+        name: str,
+        clear_m: Callable[[float], float],
+        lift_m: float,
     ) -> Reach:
         for pitches in (self._pitches(motion.sim, name), PITCHES):
-            found = choose_reach(motion, position, pitches, clear_m, LIFT_M, self._base_movement)
+            found = choose_reach(motion, position, pitches, clear_m, lift_m, self._base_movement)
             if found is not None:
                 return found
         return Reach(0.75, PITCHES[0], math.inf, 0.0)
@@ -253,7 +263,11 @@ def choose_reach(
     if not found:
         return None
     # Touching or lifting inside the resting place would end the skill there and then.
-    found.sort(key=lambda r: r.cost_steps + 150.0 * (near_rest(r, height) or near_rest(r, height + r.lift_m)))
+    found = [
+        replace(r, cost_steps=r.cost_steps + 150.0 * (near_rest(r, height) or near_rest(r, height + r.lift_m)))
+        for r in found
+    ]
+    found.sort(key=lambda r: r.cost_steps)
     now = math.hypot(position[0] - x, position[1] - y)
     if not base_movement:
         return min(found, key=lambda r: (abs(r.distance_m + ahead_m - now) > 0.03, r.cost_steps, r.distance_m))
@@ -305,7 +319,7 @@ def move_in(
             yield from motion.drive_line(end, bearing)
     motion.arm_goal = q
     yield from motion.turn_to(bearing)
-    if receptacle is None or under_board(receptacle) or hand_bottom(sim) < receptacle.center[2] + 0.04:
+    if receptacle is None or under_board(receptacle) or hand_bottom(sim) < receptacle.center[2] + rim_m(receptacle) + 0.04:
         yield from motion.arm_to(q)
     distance = reach.distance_m + ahead_m
     end = (position[0] - distance * math.cos(bearing), position[1] - distance * math.sin(bearing))

@@ -101,6 +101,11 @@ def under_board(receptacle: Receptacle) -> bool:
     return receptacle.clearance_m < LOW_CEILING_M and receptacle.kind != "drawer"
 
 
+def rim_m(receptacle: Receptacle) -> float:
+    """Return how high (m) the walls round a receptacle stand above it: a drawer's front."""
+    return receptacle.clearance_m if receptacle.kind == "drawer" else 0.0
+
+
 def depth_inside(receptacle: Receptacle, position: Sequence[float]) -> float:
     """Return how far (m) behind the receptacle's front edge a position lies."""
     local = _rotate(-receptacle.yaw, np.asarray(position[:2]) - np.asarray(receptacle.center[:2]))
@@ -146,7 +151,7 @@ def reaches(
     """
     found = []
     for pitch in pitches:
-        for radius in np.arange(0.42, 1.01, 0.04):
+        for radius in np.arange(0.42, 1.13, 0.04):
             at = ArmPose(0.0, float(radius), height_m, pitch)
             q = solve(at)
             before = solve(backed_off(at, clear_m(pitch)))
