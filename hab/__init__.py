@@ -1,1 +1,13 @@
-"""The Home Assistant Benchmark: apartments, the Fetch robot, episodes, sensors and measures."""
+"""The Home Assistant Benchmark: apartments, the Fetch robot, episodes, sensors and measures.
+
+Importing it registers the scenarios with gymnasium: tpsrl/TidyHouse-v0, tpsrl/PrepareGroceries-v0, tpsrl/SetTable-v0.
+"""
+
+import gymnasium
+
+for _scenario, _id in {
+    "tidy_house": "tpsrl/TidyHouse-v0",
+    "prepare_groceries": "tpsrl/PrepareGroceries-v0",
+    "set_table": "tpsrl/SetTable-v0",
+}.items():
+    gymnasium.register(_id, entry_point="hab.scenario_env:ScenarioEnv", kwargs={"scenario": _scenario})

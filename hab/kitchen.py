@@ -15,6 +15,8 @@ DRAWER_RANGE_M = (0.0, 0.5)
 FRIDGE_SIZE_M = (0.70, 0.75, 1.75)
 """Depth (door included), width, height."""
 FRIDGE_RANGE_RAD = (0.0, 2.3)
+HANDLE_HEIGHT_M = 0.92
+"""Centre of the fridge's handle: near shoulder height, where the arm has the most room to draw it along its arc."""
 FRIDGE_SHELVES_M = (0.66, 0.98, 1.31)
 
 _PANEL = 0.018
@@ -106,7 +108,7 @@ def _fridge_door(piece: Piece, name: str, hinge: int, front: float, rgba: Rgba) 
     x, z = front + 0.005 + thick / 2, (bottom + height) / 2
     half_width = width / 2 - 0.003
     side = -hinge if piece.frame.flip else hinge
-    grip_y, grip_z = -side * (half_width - 0.06), 1.05 - z
+    grip_y, grip_z = -side * (half_width - 0.06), HANDLE_HEIGHT_M - z
     geoms = (
         Geom(f"{name}/door", "box", (0, 0, 0), (thick / 2, half_width, (height - bottom) / 2), rgba),
         Geom(

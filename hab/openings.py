@@ -52,9 +52,7 @@ def footprint(articulation: Articulation, position: float) -> OrientedBox:
 
 def opened_boxes(scene: Scene, joints: Mapping[str, float]) -> list[OrientedBox]:
     """Return the footprints of the doors and drawers that stand open."""
-    return [
-        footprint(a, joints[a.name]) for a in scene.articulations if abs(joints.get(a.name, 0.0)) > AJAR_RAD_OR_M
-    ]
+    return [footprint(a, joints[a.name]) for a in scene.articulations if abs(joints.get(a.name, 0.0)) > AJAR_RAD_OR_M]
 
 
 def grid_with_openings(scene: Scene, grid: NavGrid, joints: Mapping[str, float]) -> NavGrid:

@@ -5,19 +5,19 @@ Each sensor is a function of the simulator's state; positions are metres in the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.measures import base_to_world
 from hab.simulator import Simulator
 
 Observation = dict[str, NDArray[np.float32]]
 OBSERVATION_SETS = {"laser": "laser", "depth": "head_depth"}
 """Name of an observation set -> the key of its exteroceptive sensor."""
+_REST_EE = tuple(robot.REST_EE_BASE.tolist())
 
 
 def exteroception_space(observation_set: str) -> dict[str, spaces.Box]:
@@ -30,6 +30,21 @@ def exteroception_space(observation_set: str) -> dict[str, spaces.Box]:
 
 def vector_space(size: int) -> spaces.Box:
     return spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+
+class RobotPose:
+    """Where the robot is, read once a control step for all sensors."""
+
+    __slots__ = ("cos", "ee", "ee_mat", "ee_world", "sin", "x", "y", "yaw")
+
+    def __init__(self, sim: Simulator) -> None:
+        self.x, self.y, self.yaw = sim.base.tolist()
+        self.cos, self.sin = math.cos(self.yaw), math.sin(self.yaw)
+        self.ee_world, self.ee_mat = sim.ee_pos, sim.ee_mat
+        ex, ey, ez = self.ee_world.tolist()
+        dx, dy = ex - self.x, ey - self.y
+        self.ee = (self.cos * dx + self.sin * dy, self.cos * dy - self.sin * dx, ez)
+        """End-effector position, base frame (m)."""
 
 
 def exteroception(sim: Simulator, observation_set: str) -> Observation:
@@ -46,37 +61,39 @@ def is_holding(sim: Simulator) -> NDArray[np.float32]:
     return np.array([1.0 if sim.held else 0.0], dtype=np.float32)
 
 
-def ee_pos(sim: Simulator) -> NDArray[np.float32]:
+def ee_pos(pose: RobotPose) -> NDArray[np.float32]:
     """(3,) end-effector position, base frame."""
-    origin, rotation = base_to_world(sim)
-    return (rotation.T @ (sim.ee_pos - origin)).astype(np.float32)
+    return np.array(pose.ee, dtype=np.float32)
 
 
-def relative_resting_position(sim: Simulator) -> NDArray[np.float32]:
+def relative_resting_position(pose: RobotPose) -> NDArray[np.float32]:
     """(3,) resting position minus end-effector position, base frame."""
-    return (robot.REST_EE_BASE - ee_pos(sim)).astype(np.float32)
+    x, y, z = pose.ee
+    rest_x, rest_y, rest_z = _REST_EE
+    return np.array((rest_x - x, rest_y - y, rest_z - z), dtype=np.float32)
 
 
-def in_ee_frame(sim: Simulator, positions: NDArray[np.float64]) -> NDArray[np.float32]:
+def in_ee_frame(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.float32]:
     """(n, 3) world positions -> (3 n,) in the end-effector frame."""
-    return ((positions - sim.ee_pos) @ sim.ee_mat).astype(np.float32).reshape(-1)
+    return ((positions - pose.ee_world) @ pose.ee_mat).astype(np.float32).reshape(-1)
 
 
-def gps_compass(sim: Simulator, positions: NDArray[np.float64]) -> NDArray[np.float32]:
+def gps_compass(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.float32]:
     """(n, 3) world positions -> (2 n,) planar distance (m) and heading (rad, left positive) from the base."""
-    x, y, yaw = sim.base
-    dx, dy = positions[:, 0] - x, positions[:, 1] - y
-    heading = (np.arctan2(dy, dx) - yaw + np.pi) % (2.0 * np.pi) - np.pi
-    return np.stack([np.hypot(dx, dy), heading], axis=1).astype(np.float32).reshape(-1)
+    dx, dy = positions[:, 0] - pose.x, positions[:, 1] - pose.y
+    polar = np.empty((len(positions), 2), dtype=np.float32)
+    np.hypot(dx, dy, out=polar[:, 0], casting="same_kind")
+    ahead, left = pose.cos * dx + pose.sin * dy, pose.cos * dy - pose.sin * dx
+    np.arctan2(left, ahead, out=polar[:, 1], casting="same_kind")
+    return polar.reshape(-1)
 
 
-def localization(sim: Simulator) -> NDArray[np.float32]:
+def localization(sim: Simulator, pose: RobotPose) -> NDArray[np.float32]:
     """(4,) base x, y (m) and cos, sin of its yaw relative to the episode's start pose."""
     x0, y0, yaw0 = sim.episode.robot
-    x, y, yaw = sim.base
-    dx, dy, turn = x - x0, y - y0, yaw - yaw0
-    cos, sin = np.cos(yaw0), np.sin(yaw0)
-    return np.array([cos * dx + sin * dy, cos * dy - sin * dx, np.cos(turn), np.sin(turn)], dtype=np.float32)
+    dx, dy, turn = pose.x - x0, pose.y - y0, pose.yaw - yaw0
+    cos, sin = math.cos(yaw0), math.sin(yaw0)
+    return np.array((cos * dx + sin * dy, cos * dy - sin * dx, math.cos(turn), math.sin(turn)), dtype=np.float32)
 
 
 def scenario_space(observation_set: str, targets: int) -> spaces.Dict:
@@ -97,23 +114,29 @@ def scenario_space(observation_set: str, targets: int) -> spaces.Dict:
     )
 
 
-def scenario_observation(sim: Simulator, observation_set: str) -> Observation:
-    """Return every sensor of a scenario."""
-    targets = sim.episode.targets
-    starts, goals = _positions([t.start_pos for t in targets]), _positions([t.goal_pos for t in targets])
-    return {
-        **exteroception(sim, observation_set),
-        "joint": joint(sim),
-        "is_holding": is_holding(sim),
-        "ee_pos": ee_pos(sim),
-        "relative_resting_position": relative_resting_position(sim),
-        "obj_start_sensor": in_ee_frame(sim, starts),
-        "obj_goal_sensor": in_ee_frame(sim, goals),
-        "obj_start_gps_compass": gps_compass(sim, starts),
-        "obj_goal_gps_compass": gps_compass(sim, goals),
-        "localization_sensor": localization(sim),
-    }
+class ScenarioSensors:
+    """Every sensor of one episode of a scenario."""
 
+    def __init__(self, sim: Simulator, observation_set: str) -> None:
+        self._sim, self._set = sim, observation_set
+        targets = sim.episode.targets
+        self._count = len(targets)
+        # Starts, then goals: both kinds are turned into the robot's frames in one go.
+        self._points = np.array([t.start_pos for t in targets] + [t.goal_pos for t in targets], dtype=np.float64)
 
-def _positions(points: Sequence[tuple[float, float, float]]) -> NDArray[np.float64]:
-    return np.asarray(points, dtype=np.float64).reshape(-1, 3)
+    def read(self) -> Observation:
+        sim, n = self._sim, self._count
+        pose = RobotPose(sim)
+        in_ee, polar = in_ee_frame(pose, self._points), gps_compass(pose, self._points)
+        return {
+            **exteroception(sim, self._set),
+            "joint": joint(sim),
+            "is_holding": is_holding(sim),
+            "ee_pos": ee_pos(pose),
+            "relative_resting_position": relative_resting_position(pose),
+            "obj_start_sensor": in_ee[: 3 * n],
+            "obj_goal_sensor": in_ee[3 * n :],
+            "obj_start_gps_compass": polar[: 2 * n],
+            "obj_goal_gps_compass": polar[2 * n :],
+            "localization_sensor": localization(sim, pose),
+        }

@@ -55,7 +55,6 @@ class Articulated(SkillTask[ArticulatedState]):
     max_steps = 200
     slack_reward = 0.0
     force_pen_per_n = 0.0
-    force_total_max_n = math.inf
 
     kind: ClassVar[str]
     start_range: ClassVar[Range] = (0.0, 0.0)

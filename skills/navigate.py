@@ -169,5 +169,3 @@ def _goal_receptacle(scene: Scene, start: Start) -> Receptacle:
     target = next(t for t in start.episode.targets if t.object == start.goal.object)
     name = target.goal_receptacle if start.held else target.start_receptacle
     return moved_receptacle(scene, name, start.episode.joints)
-
-

@@ -6,8 +6,11 @@ simulated second, so `HeadCamera` keeps everything and draws only what the camer
 
 from __future__ import annotations
 
+import atexit
+import copy
 import importlib
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 
 from hab import robot
 from hab.mujoco import fetch
+from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.simulator import Overlay
 
 GL_BACKENDS = ("egl", "osmesa", "glfw")
@@ -24,6 +28,11 @@ _NO_GL = (
     "no OpenGL back end works here (tried {tried}): install Debian's libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri "
     "libosmesa6 (apt-get install …), or use the laser observations and leave rendering out"
 )
+MAX_OVERLAYS = 400
+_DEPTH_GROUPS = (SCENE_GROUP, DECORATION_GROUP, fetch.GROUP_COLLISION)
+_HIDDEN_GROUP = 5
+_COS, _SIN = (fn(np.deg2rad(robot.HEAD_CAMERA_FOV_DEG) / 2) for fn in (np.cos, np.sin))
+_Draw = mujoco.mjtRndFlag
 _SHAPES = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
     "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
@@ -40,7 +49,7 @@ class RenderingUnavailable(RuntimeError):
 def make_gl_context(width: int, height: int) -> Any:
     """Return a current off-screen GL context, of MUJOCO_GL's kind or the first kind that works."""
     # Mesa's own threads halve the frame rate as soon as two environments render at once.
-    os.environ.setdefault("LP_NUM_THREADS", "1")
+    os.environ.setdefault("LP_NUM_THREADS", "0")
     wanted = os.environ.get("MUJOCO_GL", "").strip().lower()
     kinds = (wanted,) if wanted in GL_BACKENDS else GL_BACKENDS
     for kind in kinds:
@@ -60,52 +69,61 @@ class _Camera:
         self._gl = make_gl_context(width, height)
         model.vis.global_.offwidth, model.vis.global_.offheight = width, height
         self._model = model
-        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50.value)
+        # A MuJoCo context left to the garbage collector frees its GL names in whichever context is current: another
+        # camera's. So a finalizer frees it in its own one, at the interpreter's end before EGL's own atexit hook.
+        self.close = weakref.finalize(self, _free, self._gl, self._context)
+        self.close.atexit = False
+        atexit.register(self.close)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
         self._rect = mujoco.MjrRect(0, 0, width, height)
-        self._scene = mujoco.MjvScene(model, maxgeom=model.ngeom + 400)
+        self._scene = mujoco.MjvScene(model, maxgeom=model.ngeom + MAX_OVERLAYS)
         self._option = mujoco.MjvOption()
         self._view = mujoco.MjvCamera()
         self._perturb = mujoco.MjvPerturb()
 
-    def _draw(self, data: mujoco.MjData, overlays: Sequence[Overlay] = ()) -> None:
-        self._gl.make_current()
-        mujoco.mjv_updateScene(
-            self._model, data, self._option, self._perturb, self._view, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
-        )
-        for overlay in overlays:
-            if self._scene.ngeom >= self._scene.maxgeom:
-                break
-            mujoco.mjv_initGeom(
-                self._scene.geoms[self._scene.ngeom],
-                _SHAPES[overlay.shape].value,
-                np.asarray(overlay.size, dtype=np.float64),
-                np.asarray(overlay.pos, dtype=np.float64),
-                np.asarray(overlay.mat, dtype=np.float64).reshape(9),
-                np.asarray(overlay.rgba, dtype=np.float32),
-            )
-            self._scene.ngeom += 1
-        mujoco.mjr_render(self._rect, self._scene, self._context)
+    def _update(self, data: mujoco.MjData) -> None:
+        everything = mujoco.mjtCatBit.mjCAT_ALL.value
+        mujoco.mjv_updateScene(self._model, data, self._option, self._perturb, self._view, everything, self._scene)
 
-    def close(self) -> None:
-        self._gl.make_current()
-        self._context.free()
-        self._gl.free()
+
+def _free(gl: Any, context: mujoco.MjrContext) -> None:
+    gl.make_current()
+    context.free()
+    gl.free()
 
 
 class HeadCamera(_Camera):
-    """128 x 128 depth of the head camera (hab_facts.md "Robot"): metres / 10, clipped to [0, 1]."""
+    """128 x 128 depth of the head camera (hab_facts.md "Robot"): metres / 10, clipped to [0, 1].
+
+    Fast enough for software GL: only shapes in the camera's cone are drawn, with few triangles and without colours.
+    Decorations (pictures, rugs: millimetres thick) are left out. Back faces are not drawn, as in habitat: where the
+    arm passes through the camera, which floats ahead of the head, the camera looks through it.
+    """
 
     def __init__(self, model: mujoco.MjModel) -> None:
-        model.vis.quality.offsamples = 0
+        model = copy.copy(model)  # what follows would spoil it for the other camera and the laser
+        quality = model.vis.quality
+        quality.offsamples = quality.shadowsize = 0
+        # A flat box face needs one quad; 16 slices keep even a round table (0.5 m) true to 1 cm.
+        quality.numquads, quality.numslices, quality.numstacks = 1, 16, 8
+        planes = model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
+        model.geom_size[planes, 2] = 100.0  # the size of the squares that the floor is cut into
+        model.tex_height[:] = model.tex_width[:] = 1  # mipmaps of textures nobody sees take 0.1 s
         super().__init__(model, robot.DEPTH_SIZE, robot.DEPTH_SIZE)
         self._context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR.value
         self._option.geomgroup[:] = 0
-        self._option.geomgroup[[0, fetch.GROUP_COLLISION]] = 1
+        self._option.geomgroup[list(_DEPTH_GROUPS)] = 1
         self._option.flags[:] = 0
+        self._option.flags[mujoco.mjtVisFlag.mjVIS_STATIC] = 1
         self._scene.flags[:] = 0
-        self._view.type = mujoco.mjtCamera.mjCAMERA_FIXED.value
-        self._view.fixedcamid = model.camera(fetch.HEAD_CAMERA).id
+        for flag in (_Draw.mjRND_SEGMENT, _Draw.mjRND_IDCOLOR, _Draw.mjRND_CULL_FACE):
+            self._scene.flags[flag] = 1
+        self._camera = model.camera(fetch.HEAD_CAMERA).id
+        self._view.type, self._view.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED.value, self._camera
+        self._groups = model.geom_group.copy()
+        self._drawn = np.flatnonzero(np.isin(self._groups, _DEPTH_GROUPS) & ~planes)
+        self._radius = model.geom_rbound[self._drawn]
         extent = model.stat.extent
         near, far = model.vis.map.znear * extent, model.vis.map.zfar * extent
         self._scale = np.float32(far * near / (far - near) / robot.DEPTH_MAX_M)
@@ -114,10 +132,22 @@ class HeadCamera(_Camera):
 
     def depth(self, data: mujoco.MjData) -> NDArray[np.float32]:
         """Return (128, 128, 1) normalised depth along the optical axis, row 0 on top."""
-        self._draw(data)
+        self._cull(data)
+        self._update(data)
+        self._gl.make_current()
+        mujoco.mjr_render(self._rect, self._scene, self._context)
         mujoco.mjr_readPixels(None, self._pixels, self._rect, self._context)
         image = self._scale / (self._pixels[::-1] + self._shift)  # reversed z: 1 at the near plane, 0 at the far one
         return np.minimum(image, np.float32(1.0))[:, :, None]
+
+    def _cull(self, data: mujoco.MjData) -> None:
+        """Leave out the shapes whose bounding spheres are outside of the 90 degree cone or beyond the range."""
+        drawn, radius = self._drawn, self._radius
+        local = (data.geom_xpos[drawn] - data.cam_xpos[self._camera]) @ data.cam_xmat[self._camera].reshape(3, 3)
+        ahead = -local[:, 2]
+        across = np.abs(local[:, :2]).max(axis=1)
+        seen = (_COS * across - _SIN * ahead < radius) & (ahead > -radius) & (ahead < robot.DEPTH_MAX_M + radius)
+        self._model.geom_group[drawn] = np.where(seen, self._groups[drawn], _HIDDEN_GROUP)
 
 
 class ThirdPersonCamera(_Camera):
@@ -154,6 +184,20 @@ class ThirdPersonCamera(_Camera):
         return self._read(data, ())
 
     def _read(self, data: mujoco.MjData, overlays: Sequence[Overlay]) -> NDArray[np.uint8]:
-        self._draw(data, overlays)
+        self._gl.make_current()
+        self._update(data)
+        for overlay in overlays:
+            if self._scene.ngeom >= self._scene.maxgeom:
+                break
+            mujoco.mjv_initGeom(
+                self._scene.geoms[self._scene.ngeom],
+                _SHAPES[overlay.shape].value,
+                np.asarray(overlay.size, dtype=np.float64),
+                np.asarray(overlay.pos, dtype=np.float64),
+                np.asarray(overlay.mat, dtype=np.float64).reshape(9),
+                np.asarray(overlay.rgba, dtype=np.float32),
+            )
+            self._scene.ngeom += 1
+        mujoco.mjr_render(self._rect, self._scene, self._context)
         mujoco.mjr_readPixels(self._pixels, None, self._rect, self._context)
         return self._pixels[::-1].copy()

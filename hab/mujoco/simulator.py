@@ -7,6 +7,7 @@ manufacturer's torque limits, and the suction cup holds only what its rim touche
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -33,8 +34,8 @@ from hab.mujoco.render import HeadCamera, ThirdPersonCamera
 from hab.objects import OBJECTS
 from hab.simulator import Overlay
 
-HOLD_FORCE_N = 80.0
-"""The seal breaks above this pull: a 4 cm cup at 0.65 bar vacuum."""
+HOLD_FORCE_N = 100.0
+"""The seal breaks above this pull: a 4 cm cup at 0.8 bar vacuum."""
 HOLD_DISTANCE_M = 0.15
 """The seal breaks when what is held is dragged this far from where it was grasped (habitat's hold threshold)."""
 ARM_WINDUP_RAD = 0.1
@@ -43,6 +44,7 @@ ARM_WINDUP_RAD = 0.1
 _SUBSTEPS = PHYSICS_HZ // CONTROL_HZ
 _MIN_AWAKE_STEPS = 10
 """MuJoCo's mjMINAWAKE: a tree sleeps after this many idle steps; `tree_asleep` counts up from minus that."""
+_LASER_X, _, _LASER_Z = robot.LASER_POS.tolist()
 _LASER_GROUPS = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
 
 
@@ -103,12 +105,12 @@ class MujocoSimulator:
         data.qpos[self._base_qpos] = base
         data.qpos[self._arm_qpos] = arm
         data.eq_active[:] = 0
+        self.model.geom_contype[self._cup] = self.model.geom_conaffinity[self._cup] = 1
         data.qacc_warmstart[:] = 0.0
         self._target = np.array(arm, dtype=np.float64)
-        self._ctrl[self._base_act] = 0.0
-        self._ctrl[self._arm_act] = self._target
+        self._base_ctrl[:] = 0.0
+        self._arm_ctrl[:] = self._target
         self._held, self._held_eq = "", -1
-        self._overlap = np.zeros(3)
         self.steps, self.dropped = 0, False
         self.force_n = self.accumulated_force_n = self.path_m = 0.0
         mujoco.mj_forward(self.model, data)
@@ -135,33 +137,37 @@ class MujocoSimulator:
 
     def step(self, action: Action) -> None:
         """Advance one control step (1/30 s)."""
-        data, ctrl, target = self.data, self._ctrl, self._target
+        data, target = self.data, self._target
         arm = action.get(ARM)
         if arm is not None:
+            # minimum and maximum, because np.clip takes three times as long.
             q = self._arm
-            target += ARM_DELTA_RAD * np.clip(arm, -1.0, 1.0)
-            np.clip(target, q - ARM_WINDUP_RAD, q + ARM_WINDUP_RAD, out=target)
-            np.clip(target, robot.Q_MIN, robot.Q_MAX, out=target)
-            ctrl[self._arm_act] = target
-        x, y, yaw = self._base
+            target += ARM_DELTA_RAD * np.minimum(np.maximum(arm, -1.0), 1.0)
+            np.maximum(target, np.maximum(q - ARM_WINDUP_RAD, robot.Q_MIN), out=target)
+            np.minimum(target, np.minimum(q + ARM_WINDUP_RAD, robot.Q_MAX), out=target)
+            self._arm_ctrl[:] = target
+        x, y, yaw = self._base.tolist()
         velocity = action.get(BASE)
         if velocity is None:
-            ctrl[self._base_act] = 0.0
+            self._base_ctrl[:] = 0.0
         else:
             forward = BASE_MAX_M_S * min(max(float(velocity[0]), -1.0), 1.0)
             turn = BASE_MAX_RAD_S * min(max(float(velocity[1]), -1.0), 1.0)
             # Heading half a control step ahead: the drives keep world axes for the whole step.
             heading = yaw + 0.5 * turn / CONTROL_HZ
-            ctrl[self._base_act] = forward * np.cos(heading), forward * np.sin(heading), turn
+            self._base_ctrl[:] = forward * math.cos(heading), forward * math.sin(heading), turn
         self.dropped = False
         wants = action.get(GRIP)
         suction = wants is not None and wants[0] > 0.0
         if self._held and not suction:
             self._release()
         mujoco.mj_step(self.model, data, _SUBSTEPS)
+        # mj_step leaves links and cameras where they were before its last substep.
+        mujoco.mj_kinematics(self.model, data)
+        mujoco.mj_camlight(self.model, data)
         self.steps += 1
-        moved = self._base
-        self.path_m += float(np.hypot(moved[0] - x, moved[1] - y))
+        new_x, new_y, _ = self._base.tolist()
+        self.path_m += math.hypot(new_x - x, new_y - y)
         touching = self._read_contacts()
         if self._held:
             if self._overloaded():
@@ -207,6 +213,11 @@ class MujocoSimulator:
         adr = self._object_qpos[name]
         return self.data.qpos[adr : adr + 3].copy()
 
+    def object_positions(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """(n, 3) centres of mass in the world (m)."""
+        qpos, at = self.data.qpos, self._object_qpos
+        return np.array([qpos[at[name] : at[name] + 3] for name in names])
+
     def object_quat(self, name: str) -> NDArray[np.float64]:
         """(4,) orientation in the world, scalar first."""
         adr = self._object_qpos[name]
@@ -232,14 +243,10 @@ class MujocoSimulator:
 
     def laser(self) -> NDArray[np.float32]:
         """(64,) ranges of the base laser over 220 degrees, right to left, metres / 10 clipped to [0, 1]."""
-        x, y, yaw = self._base
-        cos, sin = np.cos(yaw), np.sin(yaw)
-        lx, _, lz = robot.LASER_POS
-        self._ray_origin[:] = x + lx * cos, y + lx * sin, lz
-        rays = self._rays_world
-        rays[:, 0] = cos * self._rays[:, 0] - sin * self._rays[:, 1]
-        rays[:, 1] = sin * self._rays[:, 0] + cos * self._rays[:, 1]
-        ranges = self._ranges
+        x, y, yaw = self._base.tolist()
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        self._ray_origin[:] = x + _LASER_X * cos, y + _LASER_X * sin, _LASER_Z
+        np.matmul(self._rays, ((cos, sin), (-sin, cos)), out=self._rays_world[:, :2])
         mujoco.mj_multiRay(
             self.model,
             self.data,
@@ -249,13 +256,15 @@ class MujocoSimulator:
             True,
             -1,
             self._ray_geom,
-            ranges,
+            self._ranges,
             None,
             robot.LASER_RAYS,
             robot.LASER_MAX_M,
         )
+        ranges = (self._ranges * (1.0 / robot.LASER_MAX_M)).astype(np.float32)
         # mj_multiRay answers -1 where nothing is hit, and may see beyond the cutoff.
-        return np.where(ranges < 0.0, 1.0, np.minimum(ranges / robot.LASER_MAX_M, 1.0)).astype(np.float32)
+        ranges[ranges < 0.0] = 1.0
+        return np.minimum(ranges, 1.0, out=ranges)
 
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""
@@ -303,8 +312,7 @@ class MujocoSimulator:
         self._base_qpos = span(fetch.BASE_JOINTS)
         self._arm_qpos = span(fetch.ARM_JOINTS)
         first = model.actuator(fetch.BASE_JOINTS[0]).id
-        self._base_act, self._arm_act = slice(first, first + 3), slice(first + 3, first + 10)
-        self._ctrl = data.ctrl
+        self._base_ctrl, self._arm_ctrl = data.ctrl[first : first + 3], data.ctrl[first + 3 : first + 10]
         self._base, self._arm = data.qpos[self._base_qpos], data.qpos[self._arm_qpos]
         site = model.site(fetch.EE).id
         self._ee_pos, self._ee_mat = data.site_xpos[site], data.site_xmat[site]
@@ -348,9 +356,6 @@ class MujocoSimulator:
                 name = self._graspable.get(int(other), "")
                 if name and self._cup in (a, b):
                     touching = name
-                    # From the cup into the object, as deep as they overlap.
-                    normal = contact.frame[hit, :3] if a == self._cup else -contact.frame[hit, :3]
-                    self._overlap = normal * max(0.0, -float(contact.dist[hit]))
                 if row >= 0 and not (name and name == self._held):
                     self.force_n += float(forces[row])
         self.accumulated_force_n += self.force_n
@@ -369,20 +374,22 @@ class MujocoSimulator:
             relative = np.empty(4)
             mujoco.mju_mat2Quat(relative, (mat.T @ other).reshape(9))
             model.eq_data[eq, 0:3] = 0.0
-            # Held out of the overlap at which the touch was noticed: weld and contact would fight for ever.
-            model.eq_data[eq, 3:6] = mat.T @ (data.xpos[body] + 1.2 * self._overlap - pos)
+            model.eq_data[eq, 3:6] = mat.T @ (data.xpos[body] - pos)
             model.eq_data[eq, 6:10] = relative
             self._hold_local = np.zeros(3)
         else:
-            self._hold_local = other.T @ (self._ee_pos - 1.2 * self._overlap - data.xpos[body])
+            self._hold_local = other.T @ (self._ee_pos - data.xpos[body])
             model.eq_data[eq, 0:3] = (robot.EE_OFFSET_M, 0.0, 0.0)
             model.eq_data[eq, 3:6] = self._hold_local
         self._hold_point = mat.T @ (data.xpos[body] + other @ self._hold_local - pos)
         data.eq_active[eq] = 1
+        # The seal stands for the contact from now on: a rigid rim would lever a swivelling cup off, and fight the weld.
+        model.geom_contype[self._cup] = model.geom_conaffinity[self._cup] = 0
         self._held, self._held_eq = name, eq
 
     def _release(self) -> None:
         self.data.eq_active[self._held_eq] = 0
+        self.model.geom_contype[self._cup] = self.model.geom_conaffinity[self._cup] = 1
         # What was held still for a while has a full count of idle steps and would fall asleep in mid-air.
         tree = self.model.body_treeid[self.model.eq_obj2id[self._held_eq]]
         self.data.tree_asleep[tree] = -(1 + _MIN_AWAKE_STEPS)

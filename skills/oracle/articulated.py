@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import Action
+from hab.actions import ARM_DELTA_RAD, Action
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
-from skills.oracle.arm import cup_pose, resting_near, solve
+from skills.oracle.arm import ArmPose, cup_pose, resting_near, solve
 from skills.oracle.motion import Motion, Script
 from skills.oracle.navigate import follow, plan_route
-from skills.oracle.pick_place import choose_reach, in_base, move_in
+from skills.oracle.pick_place import choose_reach, in_base, move_in, touch
 from skills.oracle.surroundings import Reach, backed_off, grid_now
 from skills.skill import Goal
 
@@ -27,7 +28,11 @@ CLEAR_M = 0.08
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.20}
 """Open this much (m, rad) beyond the goal: what is let go may swing back a little, and a wide door is out of the way."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
-"""The cup is sent this far (m, rad) ahead of the handle along its path."""
+"""The cup is sent at most this far (m, rad) ahead of the handle along its path."""
+STEP = {"cabinet": 0.011, "fridge": 0.02}
+"""… and at most this much (m, rad) further per control step: 0.33 m/s, 0.6 rad/s."""
+OVERSHOOT = {"cabinet": 0.02, "fridge": 0.03}
+SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)))
 PUSH_STAND_M = (0.70, 0.76, 0.82, 0.64, 0.88)
 
 
@@ -53,10 +58,7 @@ class OracleOpen:
             yield from move_in(motion, handle, reach, CLEAR_M, 0.0, self._base_movement)
             motion.suction = True
             at = cup_pose(in_base(sim, sim.handle_pos(name)), reach.pitch)
-            for action in motion.arm_line(backed_off(at, CLEAR_M), backed_off(at, -0.03), step_m=0.005):
-                yield action
-                if sim.held:
-                    break
+            yield from touch(motion, at, CLEAR_M, 0.03, -0.03)
             if sim.held == name:
                 yield from draw_along(motion, name, goal, reach.pitch, self._base_movement)
             motion.suction = False
@@ -96,8 +98,11 @@ class OracleClose:
 
 def handle_reach(motion: Motion, handle: NDArray[np.float64], base_movement: bool) -> Reach:
     """Choose how far from a handle to stand and at what pitch to come at it."""
-    found = choose_reach(motion, handle, HANDLE_PITCHES, lambda _: CLEAR_M, 0.0, base_movement)
-    return found or Reach(0.75, HANDLE_PITCHES[0], 0.0, 0.0)
+    for stretch in (0.10, 0.07, 0.04, 0.02):
+        found = choose_reach(motion, handle, HANDLE_PITCHES, lambda _: CLEAR_M, 0.0, base_movement, stretch_m=stretch)
+        if found is not None:
+            return found
+    return Reach(0.75, HANDLE_PITCHES[0], 0.0, 0.0)
 
 
 def outward(sim: Simulator, name: str) -> float:
@@ -112,42 +117,72 @@ def handle_at(sim: Simulator, name: str, position: float) -> NDArray[np.float64]
     a = sim.scene.articulation(name)
     local = np.array(a.handle_pos)
     if a.kind == "fridge":
-        angle = position * math.copysign(1.0, a.axis[2])
-        cos, sin = math.cos(angle), math.sin(angle)
-        arm = local - np.array(a.anchor)
-        local = np.array(a.anchor) + (cos * arm[0] - sin * arm[1], sin * arm[0] + cos * arm[1], arm[2])
+        anchor = np.array(a.anchor)
+        local = anchor + turned(local - anchor, position * math.copysign(1.0, a.axis[2]))
     else:
         local = local + position * np.array(a.axis)
-    cos, sin = math.cos(a.yaw), math.sin(a.yaw)
-    x, y = cos * local[0] - sin * local[1], sin * local[0] + cos * local[1]
-    return np.array([a.pos[0] + x, a.pos[1] + y, a.pos[2] + local[2]])
+    return np.array(a.pos) + turned(local, a.yaw)
+
+
+def turned(vector: NDArray[np.float64], angle: float) -> NDArray[np.float64]:
+    """Return a vector (3,) turned about the vertical."""
+    cos, sin = math.cos(angle), math.sin(angle)
+    return np.array([cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1], vector[2]])
 
 
 def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_movement: bool) -> Iterator[Action]:
-    """Move the cup with the handle along its path until the joint is at `goal`, or nothing moves any more."""
+    """Move the cup with the handle along its path until the joint is at `goal`, or nothing moves any more.
+
+    The cup's target advances along the path only as fast as every joint can follow (else the cup would leave the
+    path and tear the seal), and stays within `LEAD` of where the handle is.
+    """
     sim = motion.sim
-    lead = LEAD[sim.scene.articulation(name).kind]
+    kind = sim.scene.articulation(name).kind
     pulling = goal > sim.joint_pos(name)
-    start = cup_pose(in_base(sim, sim.ee_pos), pitch)
+    sign = 1.0 if pulling else -1.0
     grip = sim.ee_pos - sim.handle_pos(name)
-    best, since = sim.joint_pos(name), 0
+    grasped_at = sim.joint_pos(name)
+    radius = cup_pose(in_base(sim, sim.ee_pos), pitch).radius
+    hinge = math.copysign(1.0, sim.scene.articulation(name).axis[2]) if kind == "fridge" else 0.0
+
+    def cup_at(position: float) -> ArmPose:
+        hold = turned(grip, hinge * (position - grasped_at))
+        return cup_pose(in_base(sim, handle_at(sim, name, position) + hold), pitch)
+
+    target = grasped_at
+    best, since = grasped_at, 0
     while since < 45 and not (pulling and sim.held != name):
         now = sim.joint_pos(name)
         if (now >= goal) if pulling else (now <= goal + 0.01):
             return
-        ahead = min(goal, now + lead) if pulling else max(goal - 0.02, now - lead)
-        at = cup_pose(in_base(sim, handle_at(sim, name, ahead) + (grip if pulling else 0.0)), pitch)
-        q = solve(at)
-        if q is not None:
-            motion.arm_goal = q
+        limit = now + sign * LEAD[kind]
+        for part in (1.0, 0.75, 0.5, 0.25, 0.0):
+            ahead = target + sign * part * STEP[kind]
+            if part > 0.0 and (sign * (ahead - limit) > 0.0 or sign * (ahead - goal) > OVERSHOOT[kind]):
+                continue
+            found = nearest_swivel(cup_at(ahead), sim.arm_target)
+            if found is not None and (part == 0.0 or np.abs(found[0] - sim.arm_target).max() < 1.5 * ARM_DELTA_RAD):
+                target = ahead
+                motion.arm_goal, pitch = found
+                break
+        at = cup_at(target)
         forward = turn = 0.0
         if base_movement:
-            # Slower than the arm can make up for, so that the seal is not torn sideways.
-            forward = max(-0.35, min(0.35, 4.0 * (at.radius - start.radius)))
+            forward = max(-0.15, min(0.15, 4.0 * (at.radius - radius)))
             turn = max(-0.2, min(0.2, 0.8 * at.azimuth))
         yield motion.action(forward, turn)
         moved = abs(now - best) > 0.01
         best, since = (now, 0) if moved else (best, since + 1)
+
+
+def nearest_swivel(at: ArmPose, q: NDArray[np.float64]) -> tuple[NDArray[np.float64], float] | None:
+    """Return joint positions (7,) for a place of the cup and its pitch: the pitch that needs the least motion from `q`.
+
+    The cup swivels on a handle, so any pitch near the present one will do.
+    """
+    poses = [replace(at, pitch=at.pitch + tilt) for tilt in SWIVELS]
+    found = [(solved, pose.pitch) for pose in poses if (solved := solve(pose)) is not None]
+    return min(found, key=lambda pair: float(np.abs(pair[0] - q).max()), default=None)
 
 
 def let_go(motion: Motion, base_movement: bool) -> Script:

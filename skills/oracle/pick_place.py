@@ -80,16 +80,12 @@ class OraclePick:
             yield from move_in(motion, position, reach, clear, 0.0, self._base_movement, receptacle)
             motion.suction = True
             at = cup_pose(in_base(sim, sim.object_pos(name)), reach.pitch)
-            # Past the centre by a little (a bowl's bottom lies below it): the line ends at the first touch.
-            for action in motion.arm_line(backed_off(at, clear), backed_off(at, -0.04), step_m=0.005):
-                yield action
-                if sim.held:
-                    break
+            # Past the centre by a little: a bowl's bottom lies below it.
+            yield from touch(motion, at, clear, thickness(name, reach.pitch) + 0.02, -0.04)
             if sim.held:
                 break
             motion.suction = False
             yield from motion.arm_line(motion.pose(), backed_off(at, clear))
-        motion.arm_goal = sim.arm_target
         yield from move_out(motion, motion.pose(), reach.lift_m, self._base_movement, position)
         while True:
             yield motion.action()
@@ -207,6 +203,21 @@ def cup_below(sim: Simulator, name: str, pitch: float) -> float:
     return object_in_cup(sim, name, pitch)[2] - (resting - model.half_height_m)
 
 
+def touch(motion: Motion, at: ArmPose, clear_m: float, slow_m: float, end_m: float) -> Script:
+    """Move the cup along its axis from `clear_m` before a point towards `end_m`, slowly from `slow_m` on.
+
+    Ends at the first hold: the arm stops where it is, so that its momentum does not break the seal.
+    """
+    legs = ((clear_m, min(slow_m, clear_m), 0.008), (min(slow_m, clear_m), end_m, 0.003))
+    for start, end, step in legs:
+        for action in motion.arm_line(backed_off(at, start), backed_off(at, end), step_m=step):
+            yield action
+            if motion.sim.held:
+                motion.arm_goal = motion.sim.arm
+                yield from motion.wait(3)
+                return
+
+
 def thickness(name: str, pitch: float) -> float:
     """Return how far (m) an upright object reaches from its centre towards a cup that comes at a pitch."""
     model = OBJECTS[name]
@@ -244,6 +255,7 @@ def choose_reach(
     base_movement: bool,
     cup_height_m: float | None = None,
     ahead_m: float = 0.0,
+    stretch_m: float = 0.02,
 ) -> Reach | None:
     """Choose how far from the object to stand and how steeply to come at it.
 
@@ -256,7 +268,7 @@ def choose_reach(
         (
             found
             for lift in (lift_m, 0.5 * lift_m, 0.02)
-            if (found := reaches(height, pitches, clear_m, lift))
+            if (found := reaches(height, pitches, clear_m, lift, stretch_m))
         ),
         [],
     )

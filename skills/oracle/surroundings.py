@@ -143,11 +143,16 @@ def pitches_for(receptacle: Receptacle, position: Sequence[float], contact_m: Ca
 
 
 def reaches(
-    height_m: float, pitches: Sequence[float], clear_m: Callable[[float], float], lift_m: float
+    height_m: float,
+    pitches: Sequence[float],
+    clear_m: Callable[[float], float],
+    lift_m: float,
+    stretch_m: float = 0.02,
 ) -> list[Reach]:
     """Return the ways to have the cup at a height, cheapest first.
 
-    Each must also reach the point `clear_m(pitch)` back along the cup's axis, and the one `lift_m` above.
+    Each must also reach the point `clear_m(pitch)` back along the cup's axis, the one `lift_m` above, and another
+    `stretch_m` further out: near its full stretch the arm is too slow to follow anything.
     """
     found = []
     for pitch in pitches:
@@ -160,8 +165,10 @@ def reaches(
             short, long = (
                 solve(backed_off(replace(at, radius=at.radius + error), clear_m(pitch))) for error in (-0.02, 0.02)
             )
-            if q is None or before is None or above is None or short is None or long is None:
+            stretched = solve(replace(at, radius=at.radius + stretch_m))
+            if any(pose is None for pose in (q, before, above, short, long, stretched)):
                 continue
+            assert q is not None and before is not None and above is not None
             there = travel_steps(robot.REST_Q, before) + travel_steps(before, q) + travel_steps(q, above)
             cost = there + travel_steps(above, resting_near(above))
             found.append(Reach(float(radius) + PAN_X_M, pitch, cost, lift_m))

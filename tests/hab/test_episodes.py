@@ -1,0 +1,206 @@
+"""Episodes and start states: the same everywhere, possible everywhere, and frozen for val and test.
+
+`python tests/hab/test_episodes.py` prints the table of hashes for `FROZEN` after a deliberate change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from dataclasses import astuple
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hab.episodes import REACH_M, SCENARIOS, SKILLS, SPLITS, Episode, load_grid, load_scene, make_episode, scene_seed
+from hab.mujoco.simulator import MujocoSimulator
+from hab.objects import OBJECTS
+from hab.scene import Receptacle
+from skills import make_env
+
+FROZEN: dict[str, str] = {
+}
+"""First 16 digits of the SHA-256 of the contents of 100 episodes, or of 10 start states, each."""
+
+BASE_FREE = ("pick", "place")
+"""Skills whose start states differ without base movement."""
+few = settings(max_examples=15, deadline=None, derandomize=True)
+any_episode = st.tuples(st.sampled_from(SCENARIOS), st.sampled_from(SPLITS), st.integers(0, 3000))
+
+
+def rounded(value: Any) -> Any:
+    """Plain data with every number rounded to 1e-6, so that the last bit of a sine does not matter."""
+    if isinstance(value, dict):
+        return {str(key): rounded(value[key]) for key in sorted(value)}
+    if isinstance(value, (tuple, list)):
+        return [rounded(item) for item in value]
+    return round(float(value), 6) + 0.0 if isinstance(value, (float, np.floating)) else value
+
+
+def digest(contents: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(rounded(contents)).encode()).hexdigest()[:16]
+
+
+def scenario_digest(scenario: str, split: str) -> str:
+    return digest([astuple(make_episode(scenario, split, index)) for index in range(100)])
+
+
+def skill_digest(skill: str, split: str, base_movement: bool) -> str:
+    """Two apartments, five start states each."""
+    env = make_env(skill, split=split, base_movement=base_movement)
+    starts = []
+    for index in (0, 20, 40, 60, 80, 7, 27, 47, 67, 87):
+        env.reset(options={"index": index})
+        starts.append(astuple(env.unwrapped.start))  # type: ignore[attr-defined]
+    return digest(starts)
+
+
+def frozen_names() -> list[str]:
+    names = [f"{scenario} {split}" for scenario in SCENARIOS for split in ("val", "test")]
+    names += [f"{skill} {split}" for skill in SKILLS for split in ("val", "test")]
+    return names + [f"{skill} {split} no-base" for skill in BASE_FREE for split in ("val", "test")]
+
+
+def digest_of(name: str) -> str:
+    what, split, *variant = name.split()
+    return scenario_digest(what, split) if what in SCENARIOS else skill_digest(what, split, not variant)
+
+
+@pytest.mark.parametrize("name", frozen_names())
+def test_val_and_test_are_frozen(name: str) -> None:
+    assert digest_of(name) == FROZEN[name], "figures measured before no longer compare; see this file's docstring"
+
+
+@few
+@given(any_episode)
+def test_an_episode_is_a_function_of_scenario_split_and_index(which: tuple[str, str, int]) -> None:
+    episode = make_episode(*which)
+    make_episode("tidy_house", "train", which[2] + 1)
+    assert make_episode(*which) == episode
+    assert make_episode(which[0], which[1], which[2] + 1) != episode
+
+
+def test_splits_share_no_apartment() -> None:
+    used = {split: {scene_seed(split, index) for index in range(300)} for split in SPLITS}
+    for a, b in itertools.combinations(SPLITS, 2):
+        assert not used[a] & used[b]
+    assert len(used["train"]) >= 100 and len(used["val"]) == len(used["test"]) == 20
+
+
+def local(receptacle: Receptacle, position: tuple[float, float, float]) -> np.ndarray:
+    """A world position in the receptacle's frame."""
+    c, s = math.cos(receptacle.yaw), math.sin(receptacle.yaw)
+    offset = np.subtract(position, receptacle.center)
+    return np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]) @ offset
+
+
+def within(scene_seed_: int, name: str, receptacle: str, position: tuple[float, float, float]) -> bool:
+    """Whether an object at a position stands on the surface, its centre inside of the usable rectangle."""
+    surface = load_scene(scene_seed_).receptacle(receptacle)
+    x, y, z = local(surface, position)
+    inside = abs(x) <= surface.half_extents[0] + 1e-9 and abs(y) <= surface.half_extents[1] + 1e-9
+    return inside and abs(z - OBJECTS[name].half_height_m) < 1e-9
+
+
+@few
+@given(any_episode)
+def test_targets_lie_on_their_receptacles_and_have_somewhere_to_go(which: tuple[str, str, int]) -> None:
+    episode = make_episode(*which)
+    for target in episode.targets:
+        assert within(episode.scene_seed, target.object, target.start_receptacle, target.start_pos)
+        assert within(episode.scene_seed, target.object, target.goal_receptacle, target.goal_pos)
+        assert episode.objects[target.object][0] == target.start_pos
+        assert target.start_receptacle != target.goal_receptacle
+        assert math.dist(target.start_pos, target.goal_pos) > 0.3
+    assert len({target.object for target in episode.targets}) == len(episode.targets)
+
+
+@few
+@given(any_episode)
+def test_scenarios_are_what_they_say(which: tuple[str, str, int]) -> None:
+    episode = make_episode(*which)
+    scene = load_scene(episode.scene_seed)
+    kinds = [
+        (scene.receptacle(t.start_receptacle).kind, scene.receptacle(t.goal_receptacle).kind) for t in episode.targets
+    ]
+    if episode.scenario == "tidy_house":
+        assert len(kinds) == 5 and not {"drawer", "fridge"} & set(itertools.chain(*kinds))
+        assert episode.joints == {}
+    elif episode.scenario == "prepare_groceries":
+        assert len(kinds) == 3 and set(kinds) == {("counter", "fridge"), ("fridge", "counter")}
+        assert [scene.articulation(name).kind for name in episode.joints] == ["fridge"]
+    else:
+        assert kinds == [("drawer", "table"), ("fridge", "table")]
+        assert episode.joints == {}
+
+
+@few
+@given(any_episode)
+def test_the_base_can_drive_to_every_target(which: tuple[str, str, int]) -> None:
+    """Brute force over all cells: some reachable one is at arm's length from each start and goal."""
+    episode = make_episode(*which)
+    grid = load_grid(episode.scene_seed)
+    reached = np.isfinite(grid.distance_field(episode.robot[:2]))
+    points = np.array([grid.xy(i, j) for i, j in np.argwhere(reached)])
+    assert grid.is_free(*episode.robot[:2])
+    for position in (p for target in episode.targets for p in (target.start_pos, target.goal_pos)):
+        distance = np.hypot(*(points - position[:2]).T)
+        assert np.any((distance > REACH_M[0] - 0.04) & (distance < REACH_M[1] + 0.04))
+
+
+def overlapping(episode: Episode, spots: list[tuple[str, tuple[float, float, float]]]) -> list[tuple[str, str]]:
+    """Pairs of objects whose upright cylinders overlap."""
+    pairs = []
+    for (a, at), (b, bt) in itertools.combinations(spots, 2):
+        apart = math.dist(at[:2], bt[:2]) > OBJECTS[a].radius_m + OBJECTS[b].radius_m
+        above = abs(at[2] - bt[2]) > OBJECTS[a].half_extents[2] + OBJECTS[b].half_extents[2]
+        if a != b and not apart and not above:
+            pairs.append((a, b))
+    return pairs
+
+
+@few
+@given(any_episode)
+def test_no_two_spots_overlap(which: tuple[str, str, int]) -> None:
+    episode = make_episode(*which)
+    starts = [(name, position) for name, (position, _) in episode.objects.items()]
+    goals = [(target.object, target.goal_pos) for target in episode.targets]
+    assert set(episode.objects) == set(OBJECTS)
+    assert overlapping(episode, starts + goals) == []
+
+
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(any_episode)
+def test_an_episode_is_at_rest(which: tuple[str, str, int]) -> None:
+    """In the simulator nothing overlaps, and after a second everything is where it was, the robot included."""
+    episode, sim = make_episode(*which), MujocoSimulator()
+    sim.reset(episode)
+    assert not sim.collides()
+    for _ in range(30):
+        sim.step({})
+        assert min((c.dist for c in sim.data.contact), default=0.0) > -0.005
+    for name, (position, _) in episode.objects.items():
+        assert math.dist(sim.object_pos(name), position) < 0.006, name
+    for articulation in sim.scene.articulations:
+        assert sim.joint_pos(articulation.name) == pytest.approx(episode.joints.get(articulation.name, 0.0), abs=2e-3)
+    np.testing.assert_allclose(sim.base, episode.robot, atol=2e-3)
+    assert not np.isnan(sim.data.qpos).any() and mujoco.mj_stateSize(sim.model, 1) > 0
+
+
+@pytest.mark.parametrize("bad", [("cook", "val"), ("tidy_house", "dev")])
+def test_unknown_names_are_refused(bad: tuple[str, str]) -> None:
+    with pytest.raises(ValueError, match="choose from"):
+        make_episode(*bad, 0)
+
+
+if __name__ == "__main__":
+    print("FROZEN: dict[str, str] = {")
+    for frozen in frozen_names():
+        print(f'    "{frozen}": "{digest_of(frozen)}",')
+    print("}")
