@@ -210,9 +210,12 @@ class _House(Placer):
                 and self.place(room, bench, opposite, (bench_depth, bench_width), (free[1],), tall=True)
                 and self.place(room, low, middle, (low_depth, low_width), (both, back_zone(both)))
             ):
-                carpet = functools.partial(
-                    bedroom.rug, name="rug", depth=low_depth + 1.5, width=low_width + 1.1, style=self.style
-                )
+                # The rug ends before the nearest walls.
+                behind = sofa_depth / 2 + 0.02 + ahead
+                reach = min(behind, room.wall_length(wall + 1) - behind)
+                aside = room.wall_length(wall) / 2 - abs(along + shift / 2)
+                size = min(low_depth + 1.5, 2 * reach - 0.1), min(low_width + 1.1, 2 * aside - 0.1)
+                carpet = functools.partial(bedroom.rug, name="rug", depth=size[0], width=size[1], style=self.style)
                 self.items.append(Item(carpet, middle))
                 return True
             self.undo(mark)

@@ -94,7 +94,9 @@ def _options(spec: mujoco.MjSpec) -> None:
     spec.visual.headlight.specular = [0.05, 0.05, 0.05]
     spec.visual.map.znear = 0.005
     spec.visual.map.zfar = 5.0
-    spec.visual.quality.shadowsize = 4096
+    spec.visual.quality.shadowsize = 2048
+    spec.visual.quality.numquads = 1  # light is the same all over a face
+    spec.visual.map.shadowclip = 1.25  # extents to either side: the longest house
     spec.visual.global_.offwidth, spec.visual.global_.offheight = 1280, 960
     spec.stat.extent = 6.0
     spec.stat.center = [0.0, 0.0, 1.0]
@@ -103,7 +105,7 @@ def _options(spec: mujoco.MjSpec) -> None:
 def _lights(spec: mujoco.MjSpec) -> None:
     """Light from above, which casts shadows, and weaker light from two sides, so that no wall is black."""
     for name, direction, strength in (
-        ("ceiling", (0.02, 0.015, -1.0), 0.36),
+        ("ceiling", (0.08, 0.0, -1.0), 0.36),
         ("east", (-0.80, -0.40, -0.30), 0.26),
         ("west", (0.70, 0.55, -0.30), 0.22),
     ):
@@ -124,7 +126,7 @@ def _floor(spec: mujoco.MjSpec, scene: Scene) -> None:
         name="floor",
         type=mujoco.mjtGeom.mjGEOM_PLANE,
         pos=[(x0 + x1) / 2, (y0 + y1) / 2, 0.0],
-        size=[(x1 - x0) / 2 + FLOOR_MARGIN_M, (y1 - y0) / 2 + FLOOR_MARGIN_M, 0.05],
+        size=[(x1 - x0) / 2 + FLOOR_MARGIN_M, (y1 - y0) / 2 + FLOOR_MARGIN_M, 1.0],  # drawn in squares of 1 m
         material=scene.floor_material,
         condim=3,
         friction=[0.8, 0.005, 0.0001],

@@ -34,8 +34,8 @@ CUP_RADIUS_M = 0.02
 BASE_FORCE_N, BASE_TORQUE_NM = 400.0, 120.0
 """Most the drive can push: about 0.35 of the robot's weight of 1,130 N."""
 _BASE_GAIN = (6000.0, 6000.0, 600.0)
-_ARM_KP = np.array([4000.0, 4000.0, 2500.0, 2500.0, 900.0, 900.0, 400.0])
-_ARM_KV = np.array([250.0, 250.0, 140.0, 140.0, 36.0, 36.0, 14.0])
+ARM_KP = np.array([4000.0, 4000.0, 2500.0, 2500.0, 900.0, 900.0, 400.0])
+ARM_KV = np.array([250.0, 250.0, 140.0, 140.0, 36.0, 36.0, 14.0])
 _ARM_ARMATURE = np.array([0.4, 0.4, 0.25, 0.25, 0.12, 0.12, 0.08])
 
 # link, shape, from/to or position, size: base frame of each link, read off the mesh extents.
@@ -173,7 +173,7 @@ def _add_arm(spec: mujoco.MjSpec) -> None:
         joint.armature, joint.frictionloss = _ARM_ARMATURE[i], 0.0
         joint.damping, joint.stiffness = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)  # linear, quadratic, cubic terms
         actuator = spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-        actuator.set_to_position(_ARM_KP[i], _ARM_KV[i])
+        actuator.set_to_position(ARM_KP[i], ARM_KV[i])
         actuator.forcelimited, actuator.forcerange = True, (-robot.EFFORT_NM[i], robot.EFFORT_NM[i])
 
 
@@ -192,8 +192,8 @@ def _add_collision(spec: mujoco.MjSpec) -> None:
 
 def _add_cup_and_camera(spec: mujoco.MjSpec) -> None:
     gripper = spec.body(_UPSTREAM + "gripper_link")
-    rod = gripper.add_geom(name=_UPSTREAM + "rod", type=_SHAPES["capsule"], fromto=(-0.04, 0, 0, 0.055, 0, 0))
-    rod.size[0] = 0.012
+    rod = gripper.add_geom(name=_UPSTREAM + "rod", type=_SHAPES["capsule"], fromto=(-0.04, 0, 0, 0.040, 0, 0))
+    rod.size[0] = 0.008
     _as_collision(rod)
     cup = gripper.add_geom(name=_UPSTREAM + "cup", type=_SHAPES["cylinder"], fromto=(0.055, 0, 0, robot.EE_OFFSET_M, 0, 0))
     cup.size[0] = CUP_RADIUS_M

@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from hab import robot
 from hab.mujoco import fetch
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
+from hab.mujoco.cutaway import Cutaway
+from hab.rooms import WALL_HEIGHT_M
+from hab.scene import Scene
 from hab.simulator import Overlay
 
 GL_BACKENDS = ("egl", "osmesa", "glfw")
@@ -151,15 +154,19 @@ class HeadCamera(_Camera):
 
 
 class ThirdPersonCamera(_Camera):
-    """A camera that looks at the robot from behind and above."""
+    """A camera that looks at the robot from behind and above, through walls in its way."""
 
-    def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
+    def __init__(self, model: mujoco.MjModel, scene: Scene, width: int, height: int) -> None:
+        model = copy.copy(model)  # the cutaway writes opacities
         model.vis.quality.offsamples = 4
         super().__init__(model, width, height)
         self.size = (width, height)
         self._option.geomgroup[:] = 1
-        self._option.geomgroup[[fetch.GROUP_COLLISION, 3, 5]] = 0
+        self._option.geomgroup[[fetch.GROUP_COLLISION, 3, _HIDDEN_GROUP]] = 0
         self._view.type = mujoco.mjtCamera.mjCAMERA_FREE.value
+        self._bounds = scene.bounds
+        self._cutaway = Cutaway(model, scene)
+        self._ee = model.site(fetch.EE).id
         self._azimuth: float | None = None
         self._pixels = np.empty((height, width, 3), dtype=np.uint8)
 
@@ -167,28 +174,45 @@ class ThirdPersonCamera(_Camera):
         self, data: mujoco.MjData, base: NDArray[np.float64], overlays: Sequence[Overlay] = ()
     ) -> NDArray[np.uint8]:
         """Return (height, width, 3); the camera turns after the robot slowly, so that videos stay calm."""
-        heading = float(np.rad2deg(base[2]))
+        x, y, yaw = base
+        heading = float(np.rad2deg(yaw))
         if self._azimuth is None:
             self._azimuth = heading
         self._azimuth += 0.08 * ((heading - self._azimuth + 180.0) % 360.0 - 180.0)
-        self._view.lookat[:] = (base[0] + 0.35 * np.cos(base[2]), base[1] + 0.35 * np.sin(base[2]), 0.75)
+        self._view.lookat[:] = (x + 0.35 * np.cos(yaw), y + 0.35 * np.sin(yaw), 0.75)
         self._view.azimuth, self._view.elevation, self._view.distance = self._azimuth + 20.0, -42.0, 3.2
+        right, up, back = self._axes()
+        middle = np.array([x, y, 0.6])
+        points = [middle + side * right + height * up for side in (-0.35, 0.0, 0.35) for height in (-0.4, 0.6)]
+        ahead = np.array([x + 0.8 * np.cos(yaw), y + 0.8 * np.sin(yaw), 0.8])
+        eye = self._view.lookat + self._view.distance * back
+        self._cutaway.update(data, eye, np.array([*points, ahead, data.site_xpos[self._ee]]))
         return self._read(data, overlays)
 
-    def overview(self, data: mujoco.MjData, bounds: tuple[float, float, float, float]) -> NDArray[np.uint8]:
+    def overview(self, data: mujoco.MjData) -> NDArray[np.uint8]:
         """Return (height, width, 3): the whole apartment from above."""
-        x0, y0, x1, y1 = bounds
-        self._view.lookat[:] = ((x0 + x1) / 2, (y0 + y1) / 2, 0.0)
-        self._view.azimuth, self._view.elevation = 90.0, -75.0
-        self._view.distance = 1.35 * max(x1 - x0, y1 - y0)
+        x0, y0, x1, y1 = self._bounds
+        self._view.lookat[:] = ((x0 + x1) / 2, (y0 + y1) / 2, 0.6)
+        self._view.azimuth, self._view.elevation = 90.0, -72.0
+        tan_up = np.tan(np.deg2rad(self._model.vis.global_.fovy) / 2)
+        tangents = np.array([tan_up * self.size[0] / self.size[1], tan_up])
+        corners = np.array([(x, y, z) for x in (x0, x1) for y in (y0, y1) for z in (0.0, WALL_HEIGHT_M)])
+        across = (corners - self._view.lookat) @ np.stack(self._axes(), axis=1)
+        # The nearest distance at which every corner is inside of the picture, and a margin.
+        self._view.distance = 1.04 * float((np.abs(across[:, :2]) / tangents + across[:, 2:]).max())
+        self._cutaway.solid()
         return self._read(data, ())
 
+    def _axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the camera's right, up and back directions in the world, each (3,)."""
+        azimuth, elevation = np.deg2rad(self._view.azimuth), np.deg2rad(self._view.elevation)
+        back = -np.array([np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)])
+        right = np.array([np.sin(azimuth), -np.cos(azimuth), 0.0])
+        return right, np.cross(back, right), back
+
     def _read(self, data: mujoco.MjData, overlays: Sequence[Overlay]) -> NDArray[np.uint8]:
-        self._gl.make_current()
         self._update(data)
-        for overlay in overlays:
-            if self._scene.ngeom >= self._scene.maxgeom:
-                break
+        for overlay in overlays[: self._scene.maxgeom - self._scene.ngeom]:
             mujoco.mjv_initGeom(
                 self._scene.geoms[self._scene.ngeom],
                 _SHAPES[overlay.shape].value,
@@ -198,6 +222,7 @@ class ThirdPersonCamera(_Camera):
                 np.asarray(overlay.rgba, dtype=np.float32),
             )
             self._scene.ngeom += 1
+        self._gl.make_current()
         mujoco.mjr_render(self._rect, self._scene, self._context)
         mujoco.mjr_readPixels(self._pixels, None, self._rect, self._context)
         return self._pixels[::-1].copy()

@@ -42,6 +42,7 @@ ARM_WINDUP_RAD = 0.1
 """A blocked joint's target runs ahead of it by at most this much."""
 
 _SUBSTEPS = PHYSICS_HZ // CONTROL_HZ
+_FEED_FORWARD = CONTROL_HZ * fetch.ARM_KV / fetch.ARM_KP
 _MIN_AWAKE_STEPS = 10
 """MuJoCo's mjMINAWAKE: a tree sleeps after this many idle steps; `tree_asleep` counts up from minus that."""
 _LASER_X, _, _LASER_Z = robot.LASER_POS.tolist()
@@ -141,10 +142,13 @@ class MujocoSimulator:
         arm = action.get(ARM)
         if arm is not None:
             # minimum and maximum, because np.clip takes three times as long.
-            q = self._arm
+            q, before = self._arm, target.copy()
             target += ARM_DELTA_RAD * np.minimum(np.maximum(arm, -1.0), 1.0)
             np.maximum(target, np.maximum(q - ARM_WINDUP_RAD, robot.Q_MIN), out=target)
             np.minimum(target, np.minimum(q + ARM_WINDUP_RAD, robot.Q_MAX), out=target)
+            # Velocity feed-forward: the drives' damping would else hold the joints 0.02 rad behind a moving target.
+            self._arm_ctrl[:] = target + _FEED_FORWARD * (target - before)
+        else:
             self._arm_ctrl[:] = target
         x, y, yaw = self._base.tolist()
         velocity = action.get(BASE)
@@ -278,13 +282,13 @@ class MujocoSimulator:
 
     def render_overview(self, width: int, height: int) -> NDArray[np.uint8]:
         """(height, width, 3) the apartment from above."""
-        return self._third_person(width, height).overview(self.data, self.scene.bounds)
+        return self._third_person(width, height).overview(self.data)
 
     def _third_person(self, width: int, height: int) -> ThirdPersonCamera:
         if self._third is None or self._third.size != (width, height):
             if self._third is not None:
                 self._third.close()
-            self._third = ThirdPersonCamera(self.model, width, height)
+            self._third = ThirdPersonCamera(self.model, self.scene, width, height)
         return self._third
 
     def close(self) -> None:

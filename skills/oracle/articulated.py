@@ -23,7 +23,9 @@ from skills.oracle.pick_place import choose_reach, in_base, move_in, touch
 from skills.oracle.surroundings import Reach, backed_off, grid_now
 from skills.skill import Goal
 
-HANDLE_PITCHES = tuple(np.deg2rad((70.0, 60.0, 50.0, 40.0, 30.0, 20.0)))
+HANDLE_PITCHES = {"cabinet": tuple(np.deg2rad((70.0, 60.0, 50.0, 40.0))), "fridge": tuple(np.deg2rad((40.0, 30.0, 20.0)))}
+"""A steep hand is near its resting pose; but a door's handle turns under the cup, and a steep hand would hit it."""
+STEEPEST_RAD = np.deg2rad(45.0)
 CLEAR_M = 0.08
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.20}
 """Open this much (m, rad) beyond the goal: what is let go may swing back a little, and a wide door is out of the way."""
@@ -54,7 +56,7 @@ class OracleOpen:
         goal = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + OPEN_BEYOND[kind]
         while sim.joint_pos(name) < goal - 0.05:
             handle = sim.handle_pos(name)
-            reach = handle_reach(motion, handle, self._base_movement)
+            reach = handle_reach(motion, handle, kind, self._base_movement)
             yield from move_in(motion, handle, reach, CLEAR_M, 0.0, self._base_movement)
             motion.suction = True
             at = cup_pose(in_base(sim, sim.handle_pos(name)), reach.pitch)
@@ -82,11 +84,12 @@ class OracleClose:
     def _run(self, sim: Simulator, name: str) -> Script:
         motion = Motion(sim)
         motion.suction = False
+        kind = sim.scene.articulation(name).kind
         while sim.joint_pos(name) > 0.03:
             handle = sim.handle_pos(name)
             if self._base_movement:
                 yield from go_before(motion, handle, outward(sim, name))
-            reach = handle_reach(motion, handle, self._base_movement)
+            reach = handle_reach(motion, handle, kind, self._base_movement)
             yield from move_in(motion, handle, reach, CLEAR_M, 0.0, self._base_movement)
             at = cup_pose(in_base(sim, sim.handle_pos(name)), reach.pitch)
             yield from motion.arm_line(backed_off(at, CLEAR_M), backed_off(at, 0.0))
@@ -96,13 +99,14 @@ class OracleClose:
             yield motion.action()
 
 
-def handle_reach(motion: Motion, handle: NDArray[np.float64], base_movement: bool) -> Reach:
+def handle_reach(motion: Motion, handle: NDArray[np.float64], kind: str, base_movement: bool) -> Reach:
     """Choose how far from a handle to stand and at what pitch to come at it."""
+    pitches = HANDLE_PITCHES[kind]
     for stretch in (0.10, 0.07, 0.04, 0.02):
-        found = choose_reach(motion, handle, HANDLE_PITCHES, lambda _: CLEAR_M, 0.0, base_movement, stretch_m=stretch)
+        found = choose_reach(motion, handle, pitches, lambda _: CLEAR_M, 0.0, base_movement, stretch_m=stretch)
         if found is not None:
             return found
-    return Reach(0.75, HANDLE_PITCHES[0], 0.0, 0.0)
+    return Reach(0.75, pitches[0], 0.0, 0.0)
 
 
 def outward(sim: Simulator, name: str) -> float:
@@ -149,6 +153,7 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
         hold = turned(grip, hinge * (position - grasped_at))
         return cup_pose(in_base(sim, handle_at(sim, name, position) + hold), pitch)
 
+    steepest = STEEPEST_RAD if kind == "fridge" else math.pi / 2
     target = grasped_at
     best, since = grasped_at, 0
     while since < 45 and not (pulling and sim.held != name):
@@ -160,7 +165,7 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
             ahead = target + sign * part * STEP[kind]
             if part > 0.0 and (sign * (ahead - limit) > 0.0 or sign * (ahead - goal) > OVERSHOOT[kind]):
                 continue
-            found = nearest_swivel(cup_at(ahead), sim.arm_target)
+            found = nearest_swivel(cup_at(ahead), sim.arm_target, steepest)
             if found is not None and (part == 0.0 or np.abs(found[0] - sim.arm_target).max() < 1.5 * ARM_DELTA_RAD):
                 target = ahead
                 motion.arm_goal, pitch = found
@@ -168,21 +173,23 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
         at = cup_at(target)
         forward = turn = 0.0
         if base_movement:
-            forward = max(-0.15, min(0.15, 4.0 * (at.radius - radius)))
+            forward = max(-0.3, min(0.3, 3.0 * (at.radius - radius)))
             turn = max(-0.2, min(0.2, 0.8 * at.azimuth))
         yield motion.action(forward, turn)
         moved = abs(now - best) > 0.01
         best, since = (now, 0) if moved else (best, since + 1)
 
 
-def nearest_swivel(at: ArmPose, q: NDArray[np.float64]) -> tuple[NDArray[np.float64], float] | None:
+def nearest_swivel(at: ArmPose, q: NDArray[np.float64], steepest: float) -> tuple[NDArray[np.float64], float] | None:
     """Return joint positions (7,) for a place of the cup and its pitch: the pitch that needs the least motion from `q`.
 
     The cup swivels on a handle, so any pitch near the present one will do.
     """
     poses = [replace(at, pitch=at.pitch + tilt) for tilt in SWIVELS]
     found = [(solved, pose.pitch) for pose in poses if (solved := solve(pose)) is not None]
-    return min(found, key=lambda pair: float(np.abs(pair[0] - q).max()), default=None)
+    return min(
+        found, key=lambda pair: float(np.abs(pair[0] - q).max()) + 0.1 * max(0.0, pair[1] - steepest), default=None
+    )
 
 
 def let_go(motion: Motion, base_movement: bool) -> Script:

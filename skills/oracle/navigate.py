@@ -24,6 +24,8 @@ STAND_OFF_M = (1.05, 1.15, 1.25, 1.35, 0.95, 0.85)
 WORK_M = (0.62, 0.68, 0.74, 0.80, 0.86, 0.92)
 """The same when it cannot: within the arm's reach."""
 ANGLES = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75)
+HINGE_SIDE_RAD = 0.35
+"""A door's front turns towards its hinge as it opens: come from there, so that the cup never holds it edgeways."""
 ARM_SWEEP_M = 0.80
 LOOK_AHEAD_M = 0.35
 
@@ -63,7 +65,9 @@ class OracleNavigate:
 def target_place(sim: Simulator, goal: Goal) -> tuple[NDArray[np.float64], tuple[float, ...]]:
     """Return where the thing to go to is now (m, world) and the directions (rad, world) it is reached from."""
     if goal.articulation:
-        return np.asarray(goal.position), (sim.scene.articulation(goal.articulation).yaw,)
+        a = sim.scene.articulation(goal.articulation)
+        swing = HINGE_SIDE_RAD * math.copysign(1.0, a.axis[2]) if a.kind == "fridge" else 0.0
+        return np.asarray(goal.position), (a.yaw + swing,)
     position = np.asarray(goal.position)
     if goal.object and sim.held != goal.object:
         position = sim.object_pos(goal.object)

@@ -1,0 +1,344 @@
+"""The embedded simulator is honest: contact, force, what stands in the way, and sensors that see what is there."""
+
+from __future__ import annotations
+
+import math
+
+import mujoco
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hab import robot
+from hab.actions import ARM, BASE, BASE_MAX_M_S, CONTROL_HZ, GRIP, Action
+from hab.episodes import Episode, approach_poses, make_episode
+from hab.measures import ee_in_base
+from hab.mujoco import fetch
+from hab.mujoco import simulator as simulator_module
+from hab.mujoco.render import RenderingUnavailable
+from hab.mujoco.simulator import HOLD_FORCE_N, MujocoSimulator
+from hab.navgrid import NavGrid
+from hab.objects import OBJECTS
+from hab.openings import handle_at
+from hab.scene import Furniture, Geom, Scene
+from skills.oracle.arm import cup_pose, solve
+
+SUCK: Action = {GRIP: np.ones(1, np.float32)}
+FLAT_TOPPED = [name for name, model in OBJECTS.items() if model.geoms[0].shape in ("box", "cylinder") and "bowl" not in name]
+SIM = MujocoSimulator()
+"""One for all tests: compiled apartments are kept, and nothing may leak from one episode into the next."""
+
+
+def laid_out(index: int, scenario: str = "tidy_house", split: str = "train") -> MujocoSimulator:
+    SIM.reset(make_episode(scenario, split, index))
+    return SIM
+
+
+def random_actions(seed: int, steps: int, hold: int = 8) -> list[Action]:
+    """Full-range actions that stay the same for some steps, so that the robot gets somewhere."""
+    rng = np.random.default_rng(seed)
+    actions: list[Action] = []
+    while len(actions) < steps:
+        action = {ARM: rng.uniform(-1, 1, 7), BASE: rng.uniform(-1, 1, 2), GRIP: rng.uniform(-1, 1, 1)}
+        action[BASE] = np.sign(action[BASE]) * np.sqrt(np.abs(action[BASE]))
+        actions += [{key: value.astype(np.float32) for key, value in action.items()}] * hold
+    return actions[:steps]
+
+
+def cup_above(sim: MujocoSimulator, name: str, gap_m: float) -> bool:
+    """Put the robot before an object with the cup pointing straight down, its rim that far above the object's top."""
+    episode = sim.episode
+    target = next(t for t in episode.targets if t.object == name)
+    top = sim.object_pos(name) + (0.0, 0.0, OBJECTS[name].grasp_height_m + gap_m)
+    receptacle = sim.scene.receptacle(target.start_receptacle)
+    for x, y, yaw in approach_poses(sim.nav, receptacle, top, np.arange(0.55, 0.85, 0.05)):
+        dx, dy = top[0] - x, top[1] - y
+        ahead, left = math.cos(yaw) * dx + math.sin(yaw) * dy, math.cos(yaw) * dy - math.sin(yaw) * dx
+        q = solve(cup_pose(np.array([ahead, left, top[2]]), math.pi / 2))
+        if q is None:
+            continue
+        sim.place_robot(np.array([x, y, yaw]), q)
+        if gap_m < 0.0 or not sim.collides():
+            return True
+    return False
+
+
+def cup_gap(sim: MujocoSimulator, name: str) -> float:
+    """Distance (m) from the cup's rim to an object, by MuJoCo's own geometry."""
+    shell = sim.model.geom(f"{name}/{OBJECTS[name].geoms[0].name}").id
+    return float(mujoco.mj_geomDistance(sim.model, sim.data, sim.model.geom(fetch.CUP).id, shell, 0.05, None))
+
+
+# -- suction -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(st.integers(0, 40))
+def test_suction_needs_contact(index: int) -> None:
+    sim = laid_out(index)
+    names = [t.object for t in sim.episode.targets if t.object in FLAT_TOPPED]
+    name = next((n for n in names if cup_above(sim, n, 0.001)), "")
+    assume(name)
+    for _ in range(40):
+        sim.step(SUCK)
+        assert 0.0 < cup_gap(sim, name) < 0.002
+        assert sim.held == ""
+    assert cup_above(sim, name, -0.0005)
+    for _ in range(4):
+        sim.step(SUCK)
+    assert sim.held == name
+
+
+def test_no_suction_no_hold() -> None:
+    sim = laid_out(0)
+    name = next(t.object for t in sim.episode.targets if t.object in FLAT_TOPPED and cup_above(sim, t.object, -0.0005))
+    for _ in range(10):
+        sim.step({})
+        assert sim.held == ""
+
+
+def held_in_the_air(index: int, name: str) -> MujocoSimulator:
+    sim = laid_out(index)
+    sim.hold(name)
+    for _ in range(30):
+        sim.step(SUCK)
+    assert sim.held == name
+    return sim
+
+
+@pytest.mark.parametrize("name", list(OBJECTS))
+def test_every_object_can_be_held_and_falls_when_released(name: str) -> None:
+    """Held still for long enough that MuJoCo would let it sleep: once released it used to hang in mid-air."""
+    sim = held_in_the_air(3, name)
+    before = sim.object_pos(name)
+    for _ in range(30):
+        sim.step(SUCK)
+    assert np.linalg.norm(sim.object_pos(name) - before) < 0.002
+    sim.step({})
+    assert sim.held == ""
+    for _ in range(15):
+        sim.step({})
+    assert before[2] - sim.object_pos(name)[2] > 0.2
+
+
+@pytest.mark.parametrize("direction", [(0.0, 0.0, -1.0), (1.0, 0.0, 0.0), (0.0, -1.0, 0.0)])
+def test_the_seal_breaks_under_force(direction: tuple[float, float, float]) -> None:
+    name = "005_tomato_soup_can"
+    sim = held_in_the_air(3, name)
+    body = sim.model.body(name).id
+    sim.data.xfrc_applied[body, :3] = 0.4 * HOLD_FORCE_N * np.array(direction)
+    for _ in range(20):
+        sim.step(SUCK)
+        assert sim.held == name and not sim.dropped
+    sim.data.xfrc_applied[body, :3] = 1.5 * HOLD_FORCE_N * np.array(direction)
+    for _ in range(10):
+        sim.step(SUCK)
+        if sim.dropped:
+            break
+    assert sim.dropped and sim.held == ""
+    sim.data.xfrc_applied[:] = 0.0
+
+
+# -- doors and drawers -------------------------------------------------------------------------------------------------
+
+
+def links_touched(sim: MujocoSimulator) -> set[str]:
+    names = {sim.model.body(a.name).id: a.name for a in sim.scene.articulations}
+    bodies = sim.model.geom_bodyid[sim.data.contact.geom].reshape(-1)
+    return {names[int(body)] for body in bodies if int(body) in names}
+
+
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(st.integers(0, 100), st.booleans())
+def test_doors_and_drawers_move_only_when_touched(index: int, ajar: bool) -> None:
+    sim = laid_out(index)
+    before = dict.fromkeys((a.name for a in sim.scene.articulations), 0.0)
+    if ajar:
+        for a in sim.scene.articulations:
+            before[a.name] = 0.5 * a.joint_range[1]
+            sim.data.qpos[sim.model.joint(a.name).qposadr[0]] = before[a.name]
+        mujoco.mj_forward(sim.model, sim.data)
+    touched: set[str] = set()
+    for action in random_actions(index, 150):
+        sim.step(action)
+        touched |= links_touched(sim)
+        for name in before.keys() - touched:
+            assert sim.joint_pos(name) == pytest.approx(before[name], abs=5e-4)
+    assert len(touched) < len(before)
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.integers(0, 100), st.floats(0.0, 1.0))
+def test_handles_are_where_the_geometry_says(index: int, share: float) -> None:
+    sim = laid_out(index)
+    for a in sim.scene.articulations:
+        sim.data.qpos[sim.model.joint(a.name).qposadr[0]] = share * a.joint_range[1]
+    mujoco.mj_kinematics(sim.model, sim.data)
+    for a in sim.scene.articulations:
+        expected = sim.data.geom(a.handle_geom).xpos
+        np.testing.assert_allclose(handle_at(a, share * a.joint_range[1]), expected, atol=1e-9)
+        np.testing.assert_allclose(sim.handle_pos(a.name), expected, atol=1e-9)
+
+
+# -- nothing goes through anything ---------------------------------------------------------------------------------------
+
+
+def deepest(sim: MujocoSimulator) -> float:
+    """Deepest overlap (m, negative) of the robot with anything."""
+    contact = sim.data.contact
+    if sim.data.ncon == 0:
+        return 0.0
+    roots = sim.model.body_rootid[sim.model.geom_bodyid[contact.geom]]
+    robots = (roots == sim.model.body(fetch.BASE).rootid[0]).any(axis=1)
+    return float(contact.dist[robots].min(initial=0.0))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_driven_full_speed_into_things_the_base_stops(seed: int) -> None:
+    """Walls are 10 cm thick and a control step moves the base 3.3 cm: overlaps below 2 cm cannot become a passage."""
+    sim = laid_out(seed)
+    rng = np.random.default_rng(seed)
+    x0, y0, x1, y1 = sim.scene.bounds
+    for _ in range(3):
+        drive = {BASE: np.array([rng.choice([1.0, -1.0]), rng.uniform(-0.3, 0.3)], np.float32)}
+        for _ in range(75):
+            before = sim.base
+            sim.step(drive)
+            x, y, _ = sim.base
+            assert math.dist((x, y), before[:2]) < 1.3 * BASE_MAX_M_S / CONTROL_HZ
+            assert deepest(sim) > -0.02
+            assert x0 + 0.25 < x < x1 - 0.25 and y0 + 0.25 < y < y1 - 0.25
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_actions_explode_nothing(seed: int) -> None:
+    """No NaN, nothing faster than a fall from the top shelf, nothing under the floor."""
+    sim = laid_out(seed, ("tidy_house", "prepare_groceries", "set_table")[seed % 3])
+    names = list(OBJECTS)
+    dofs = np.array([sim.model.joint(name).dofadr[0] for name in names])
+    for action in random_actions(seed, 450):
+        sim.step(action)
+        speeds = np.linalg.norm(sim.data.qvel[dofs[:, None] + np.arange(3)], axis=1)
+        assert np.isfinite(sim.data.qpos).all() and speeds.max() < 6.0, names[int(speeds.argmax())]
+        assert sim.object_positions(names)[:, 2].min() > 0.0
+        assert np.abs(sim.data.qvel[:10]).max() < 20.0
+
+
+# -- determinism ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", ["tidy_house", "set_table"])
+def test_replaying_actions_reproduces_the_state_exactly(scenario: str) -> None:
+    actions = random_actions(5, 150)
+
+    def play(sim: MujocoSimulator) -> list[np.ndarray]:
+        sim.reset(make_episode(scenario, "train", 4))
+        states = []
+        for action in actions:
+            sim.step(action)
+            states.append(sim.state())
+        return states
+
+    first = play(SIM)
+    laid_out(4).hold("024_bowl")  # another episode in the same apartment, then one elsewhere
+    for action in random_actions(6, 40):
+        SIM.step(action)
+    laid_out(9)
+    for states in (play(SIM), play(MujocoSimulator())):
+        assert all(np.array_equal(a, b) for a, b in zip(first, states, strict=True))
+
+
+# -- sensors -------------------------------------------------------------------------------------------------------------
+
+
+def test_sensors_see_the_state_after_the_step() -> None:
+    """Links used to lag one substep behind the joints: 8 mm at full speed."""
+    sim = laid_out(2)
+    now = mujoco.MjData(sim.model)
+    for action in random_actions(2, 40):
+        sim.step(action)
+        now.qpos[:] = sim.data.qpos
+        mujoco.mj_kinematics(sim.model, now)
+        np.testing.assert_allclose(sim.ee_pos, now.site(fetch.EE).xpos, atol=1e-9)
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.integers(0, 100), st.floats(-math.pi, math.pi))
+def test_laser_is_one_ray_after_the_other(index: int, yaw: float) -> None:
+    sim = laid_out(index)
+    x, y, _ = sim.base
+    sim.place_robot(np.array([x, y, yaw]))
+    scan = sim.laser()
+    origin = np.array([x + 0.235 * math.cos(yaw), y + 0.235 * math.sin(yaw), 0.2878])
+    seen = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)  # the scene and objects, not the robot itself
+    for i, angle in enumerate(np.deg2rad(np.linspace(-110.0, 110.0, 64)) + yaw):
+        ray = np.array([math.cos(angle), math.sin(angle), 0.0])
+        hit = mujoco.mj_ray(sim.model, sim.data, origin, ray, seen, 1, -1, np.zeros(1, np.int32))
+        assert scan[i] == pytest.approx(min(hit / 10.0, 1.0) if hit >= 0.0 else 1.0, abs=1e-5)
+
+
+BOX = (-3.0, -2.0, 2.5, 9.5)
+"""An empty room, one wall of which can be out of the laser's range."""
+
+
+@pytest.fixture
+def empty_room(monkeypatch: pytest.MonkeyPatch) -> MujocoSimulator:
+    x0, y0, x1, y1 = BOX
+    walls = [
+        Geom("west", "box", (x0 - 0.05, (y0 + y1) / 2, 1.0), (0.05, (y1 - y0) / 2, 1.0), (1, 1, 1, 1)),
+        Geom("east", "box", (x1 + 0.05, (y0 + y1) / 2, 1.0), (0.05, (y1 - y0) / 2, 1.0), (1, 1, 1, 1)),
+        Geom("south", "box", ((x0 + x1) / 2, y0 - 0.05, 1.0), ((x1 - x0) / 2, 0.05, 1.0), (1, 1, 1, 1)),
+        Geom("north", "box", ((x0 + x1) / 2, y1 + 0.05, 1.0), ((x1 - x0) / 2, 0.05, 1.0), (1, 1, 1, 1)),
+    ]
+    scene = Scene(10**6, BOX, (Furniture("walls", tuple(walls)),), (), ())
+    monkeypatch.setattr(simulator_module, "load_scene", lambda seed: scene)
+    monkeypatch.setattr(simulator_module, "load_grid", lambda seed: NavGrid(scene))
+    return MujocoSimulator()
+
+
+@pytest.mark.parametrize("pose", [(0.0, 0.0, 0.0), (1.0, -1.0, 2.0), (-2.0, 8.0, -1.7), (2.0, -1.2, 1.2)])
+def test_laser_measures_an_empty_room(empty_room: MujocoSimulator, pose: tuple[float, float, float]) -> None:
+    sim = empty_room
+    sim.reset(Episode("tidy_house", "train", 0, 10**6, pose, {}, {}, ()))
+    x, y, yaw = pose
+    angles = yaw + np.deg2rad(np.linspace(-110.0, 110.0, 64))
+    ox, oy = x + 0.235 * math.cos(yaw), y + 0.235 * math.sin(yaw)
+    with np.errstate(divide="ignore"):
+        to_x = np.where(np.cos(angles) > 0, BOX[2] - ox, BOX[0] - ox) / np.cos(angles)
+        to_y = np.where(np.sin(angles) > 0, BOX[3] - oy, BOX[1] - oy) / np.sin(angles)
+    expected = np.minimum(np.minimum(to_x, to_y), 10.0) / 10.0
+    np.testing.assert_allclose(sim.laser(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("index", [0, 5, 11, 17])
+def test_depth_is_what_rays_find(index: int) -> None:
+    sim = laid_out(index)
+    try:
+        image = sim.depth()
+    except RenderingUnavailable as error:
+        pytest.skip(str(error))
+    assert image.shape == (128, 128, 1) and image.dtype == np.float32
+    camera = sim.data.camera(fetch.HEAD_CAMERA)
+    # The optical frame: x right, y up, looking along -z, 90 degrees wide.
+    rng = np.random.default_rng(index)
+    seen = np.array([1, 1, 0, 0, 1, 0], dtype=np.uint8)
+    errors = []
+    for row, column in rng.integers(4, 124, (150, 2)):
+        ray = camera.xmat.reshape(3, 3) @ np.array([(column + 0.5) / 64 - 1.0, 1.0 - (row + 0.5) / 64, -1.0])
+        geom = np.zeros(1, np.int32)
+        length = np.linalg.norm(ray)
+        hit = mujoco.mj_ray(sim.model, sim.data, camera.xpos.copy(), ray / length, seen, 1, -1, geom)
+        if geom[0] >= 0 and sim.model.geom_group[geom[0]] != 0:
+            continue  # the robot's own arm, which the camera may be inside of, and pictures on the wall
+        depth = min(hit / length, 10.0) if hit >= 0 else 10.0
+        errors.append(abs(10.0 * float(image[row, column, 0]) - depth))
+    assert len(errors) > 60
+    # Silhouettes fall between pixels; all else is true to the triangles of round shapes.
+    assert np.mean(np.array(errors) < 0.02) > 0.93 and np.median(errors) < 0.003
+
+
+def test_the_resting_hand_is_where_habitat_has_it() -> None:
+    sim = laid_out(0)
+    assert np.linalg.norm(ee_in_base(sim) - robot.REST_EE_BASE) < 0.32
+    assert sim.arm == pytest.approx(robot.REST_Q)

@@ -1,0 +1,329 @@
+"""The skill tasks: what each sees and may do, how it starts, and what its reward adds up to."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hab.episodes import SKILLS, load_grid, load_scene
+from hab.measures import ee_in_base
+from hab.openings import grid_with_openings, opened_boxes
+from skills import TASKS, make_env
+from skills.articulated import ArticulatedState, handle_reward, state_reward
+from skills.navigate import NavigateState, spl, turn_reward
+from skills.oracle import make_oracle
+from skills.pick import PickState, dropped, pick_reward, reach_reward, wrong_object
+from skills.pick import rest_reward as pick_rest_reward
+from skills.place import PlaceState, carry_reward, place_reward
+from skills.place import rest_reward as place_rest_reward
+
+MANIPULATION = tuple(skill for skill in SKILLS if skill != "navigate")
+SEES = {
+    "navigate": {"goal_to_agent_gps_compass", "joint"},
+    "pick": {"obj_start_sensor", "joint", "is_holding", "relative_resting_position"},
+    "place": {"obj_goal_sensor", "joint", "is_holding", "relative_resting_position"},
+    "open_fridge": {"joint", "ee_pos", "is_holding", "relative_resting_position"},
+}
+ACTS = {
+    "navigate": {"base_vel", "rearrange_stop"},
+    "pick": {"arm_action", "grip_action"},
+    "place": {"arm_action", "grip_action"},
+    "open_fridge": {"arm_action", "grip_action"},
+    "close_fridge": {"arm_action"},
+}
+ACTS |= {"open_cabinet": ACTS["open_fridge"], "close_cabinet": ACTS["close_fridge"]}
+SEES |= dict.fromkeys(("close_fridge", "open_cabinet", "close_cabinet"), SEES["open_fridge"])
+STEPS = dict.fromkeys(SKILLS, 200) | {"navigate": 1000, "pick": 300, "place": 300}
+
+
+def make(skill: str, base_movement: bool = True) -> Any:
+    return make_env(skill, "val", base_movement=base_movement).unwrapped
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_each_skill_sees_and_does_what_habitat_lets_it(skill: str) -> None:
+    assert set(make(skill).observation_space) == SEES[skill] | {"laser"}
+    assert set(make_env(skill, obs="depth").unwrapped.observation_space) == SEES[skill] | {"head_depth"}
+    assert set(make(skill).action_space) == ACTS[skill] | {"base_vel"}
+    assert set(make(skill, base_movement=False).action_space) == ACTS[skill]
+    assert make(skill).max_steps == STEPS[skill]
+
+
+def test_unknown_skill_is_refused() -> None:
+    with pytest.raises(ValueError, match="choose from"):
+        make_env("juggle")
+    assert set(TASKS) == set(SKILLS)
+
+
+# -- start states --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base_movement", [True, False])
+@pytest.mark.parametrize("skill", SKILLS)
+def test_start_states(skill: str, base_movement: bool) -> None:
+    env = make(skill, base_movement)
+    for index in (0, 20, 40, 60, 1, 21):
+        env.reset(options={"index": index})
+        first, sim = env.start, env.sim
+        episode, goal = first.episode, env.goal
+        scene = load_scene(episode.scene_seed)
+        x, y, yaw = episode.robot
+        assert not sim.collides() and sim.held == first.held
+        assert grid_with_openings(scene, load_grid(scene.seed), episode.joints).is_free(x, y)
+        assert np.linalg.norm(ee_in_base(sim) - (0.5, 0.0, 1.0)) < 0.32  # the resting pose's own distance
+        distance = math.dist((x, y), goal.position[:2])
+        if skill == "navigate":
+            assert distance >= 3.0 - 1e-9
+        elif skill in ("pick", "place"):
+            assert distance <= 2.0 if base_movement else 0.5 <= distance <= 1.1
+            assert (first.held == goal.object) == (skill == "place")
+        else:
+            handle = sim.handle_pos(goal.articulation)
+            low, high = {"open_cabinet": (0.8, 1.0), "close_cabinet": (0.5, 0.7)}.get(skill, (0.83, 1.3))
+            assert low < math.dist((x, y), handle[:2]) < high
+            at = sim.joint_pos(goal.articulation)
+            wide = {"close_cabinet": (0.4, 0.5), "close_fridge": (math.pi / 4, 2 * math.pi / 3)}.get(skill, (0, 0))
+            assert wide[0] <= at <= wide[1]
+        for _ in range(10):
+            sim.step({"grip_action": np.ones(1)})
+        if skill == "pick":
+            assert np.linalg.norm(sim.object_pos(goal.object) - goal.position) < 0.006
+        env.reset(options={"index": 3})
+        env.reset(options={"index": index})
+        assert env.start == first
+
+
+def test_navigate_starts_with_every_kind_of_target() -> None:
+    env = make("navigate")
+    starts = []
+    for index in range(0, 800, 20):
+        env.reset(options={"index": index})
+        starts.append(env.start)
+    held = sum(start.held != "" for start in starts) / len(starts)
+    assert 0.02 < held < 0.40
+    assert any(start.goal.articulation for start in starts)
+    assert any(not start.goal.articulation and not start.held for start in starts)
+    assert all(start.goal.position == goal_of_held(start) for start in starts if start.held)
+
+
+def goal_of_held(start: Any) -> Any:
+    return next(t.goal_pos for t in start.episode.targets if t.object == start.held)
+
+
+def test_objects_are_picked_from_opened_containers_too() -> None:
+    env = make("pick")
+    kinds = set()
+    for index in range(0, 600, 20):
+        env.reset(options={"index": index})
+        target = next(t for t in env.start.episode.targets if t.object == env.goal.object)
+        kind = env.sim.scene.receptacle(target.start_receptacle).kind
+        kinds.add(kind)
+        if kind in ("drawer", "fridge"):
+            assert opened_boxes(env.sim.scene, env.start.episode.joints)
+    assert {"drawer", "fridge"} < kinds
+
+
+# -- rewards add up --------------------------------------------------------------------------------------------------------
+
+
+def rollout(env: Any, seed: int, steps: int = 80) -> tuple[list[Any], list[dict[str, Any]], list[float]]:
+    """States (start included), infos and rewards of random actions that end nothing on purpose."""
+    rng = np.random.default_rng(seed)
+    env.reset(options={"index": 20 * seed})
+    states, infos, rewards = [env._state], [], []
+    action = {}
+    for k in range(steps):
+        if k % 10 == 0:
+            action = {part: rng.uniform(-1, 1, box.shape).astype(np.float32) for part, box in env.action_space.items()}
+            if "rearrange_stop" in action:
+                action["rearrange_stop"][:] = -1.0
+            if "grip_action" in action:
+                action["grip_action"][:] = 1.0 if env.start.held else -1.0
+        _, reward, terminated, truncated, info = env.step(action)
+        states.append(env._state)
+        infos.append(info)
+        rewards.append(reward)
+        if terminated or truncated:
+            break
+    return states, infos, rewards
+
+
+def total(infos: list[dict[str, Any]], term: str) -> float:
+    return float(sum(info["reward_terms"][term] for info in infos))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_distance_rewards_telescope(seed: int) -> None:
+    """The sum of differences is the difference of the ends, whatever happens between them."""
+    states, infos, _ = rollout(make("pick"), seed)
+    if not any(state.held for state in states):
+        expected = 2.0 * (states[0].object_m - states[-1].object_m)
+        assert total(infos, "reach") == pytest.approx(expected, abs=2.0 * 0.0005 * len(infos))
+    states, infos, _ = rollout(make("place"), seed)
+    if all(state.carrying and state.goal_m > 0.15 for state in states):
+        expected = 2.0 * (states[0].goal_m - states[-1].goal_m)
+        assert total(infos, "carry") == pytest.approx(expected, abs=2.0 * 0.0005 * len(infos))
+    states, infos, _ = rollout(make("navigate"), seed)
+    assert total(infos, "distance") == pytest.approx(states[0].floor_m - states[-1].floor_m, abs=1e-9)
+    states, infos, _ = rollout(make("close_cabinet"), seed)
+    if not any(state.reached for state in states):
+        assert total(infos, "state") == pytest.approx(10.0 * (states[0].left - states[-1].left), abs=1e-9)
+        assert total(infos, "handle") == pytest.approx(states[0].handle_m - states[-1].handle_m, abs=1e-9)
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_the_reward_is_the_sum_of_its_terms(skill: str) -> None:
+    states, infos, rewards = rollout(make(skill), 2, 40)
+    slack = -0.005 if skill in ("navigate", "pick", "place") else 0.0
+    for was, now, info, reward in zip(states, states[1:], infos, rewards, strict=False):
+        assert reward == pytest.approx(sum(info["reward_terms"].values()))
+        assert info["reward_terms"]["slack"] == slack
+        charge = min(1e-4 * now.force_added_n, 0.01) if slack else 0.0
+        assert -info["reward_terms"]["force"] == pytest.approx(charge)
+        assert now.force_added_n == 0.0 or now.force_added_n > 20.0
+        assert now.force_total_n == pytest.approx(was.force_total_n + now.force_added_n)
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_success_only_when_the_world_says_so(skill: str) -> None:
+    """Oracles play; the flag must agree with the definition, read off the simulator, at every step."""
+    env, successes = make(skill), 0
+    oracle = make_oracle(skill, True)
+    for index in (0, 40, 80, 120):
+        env.reset(options={"index": index})
+        oracle.reset(env.sim, env.goal)
+        over, info = False, {}
+        while not over:
+            wanted = oracle.act(env.sim)
+            action = {part: wanted.get(part, np.zeros(box.shape)) for part, box in env.action_space.items()}
+            _, reward, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            assert info["success"] == holds(skill, env, action)
+            assert info["success"] <= terminated and (info["reason"] == "") == (info["success"] or not over)
+            assert (info["reward_terms"].get("success", 0.0) == 10.0) == info["success"]
+        assert info["num_steps"] == env.sim.steps <= env.max_steps
+        assert info["success"] or info["reason"]
+        successes += info["success"]
+    if skill in ("navigate", "pick", "place"):
+        assert successes > 0
+
+
+def holds(skill: str, env: Any, action: Any) -> bool:
+    """Success from first principles (hab_facts.md)."""
+    sim, goal = env.sim, env.goal
+    x, y, yaw = sim.base
+    ee = np.array([[np.cos(yaw), np.sin(yaw), 0], [-np.sin(yaw), np.cos(yaw), 0], [0, 0, 1]]) @ (sim.ee_pos - (x, y, 0))
+    rest = np.linalg.norm(ee - (0.5, 0.0, 1.0)) < 0.15
+    if skill == "navigate":
+        dx, dy = goal.position[0] - x, goal.position[1] - y
+        angle = abs((np.arctan2(dy, dx) - yaw + np.pi) % (2 * np.pi) - np.pi)
+        return bool(action["rearrange_stop"][0] > 0 and np.hypot(dx, dy) < 1.5 and angle < 0.261799)
+    if skill == "pick":
+        return bool(sim.held == goal.object and rest)
+    if skill == "place":
+        return bool(sim.held == "" and np.linalg.norm(sim.object_pos(goal.object) - goal.position) < 0.15 and rest)
+    at = sim.joint_pos(goal.articulation)
+    done = {"open_cabinet": at > 0.40, "open_fridge": at > 1.1708}.get(skill, abs(at) < 0.05)
+    return bool(done and sim.held == "" and rest)
+
+
+# -- terms, one by one -----------------------------------------------------------------------------------------------------
+
+COMMON = {"rest_m": 0.5, "seal_broke": False, "force_added_n": 0.0, "force_total_n": 0.0}
+metres = st.floats(0.0, 3.0)
+
+
+def pick_state(held: str = "", object_m: float = 1.0, rest_m: float = 0.5) -> PickState:
+    return PickState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", object_m=object_m)
+
+
+def place_state(held: str = "bowl", goal_m: float = 1.0, rest_m: float = 0.5) -> PlaceState:
+    return PlaceState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", goal_m=goal_m)
+
+
+@given(metres, metres, metres, metres)
+@settings(deadline=None)
+def test_pick_terms(a: float, b: float, c: float, d: float) -> None:
+    empty, near = pick_state("", a, c), pick_state("", b, d)
+    held, rest = pick_state("bowl", a, c), pick_state("bowl", b, d)
+    assert reach_reward(empty, near) == 2.0 * round(a - b, 3) and reach_reward(empty, rest) == 0.0
+    assert pick_reward(empty, held) == 2.0 and pick_reward(held, rest) == 0.0
+    assert pick_reward(empty, pick_state("apple")) == 0.0 and wrong_object(pick_state("apple"))
+    assert pick_rest_reward(held, rest) == 2.0 * round(c - d, 3) and pick_rest_reward(empty, held) == 0.0
+    assert dropped(held, empty) and not dropped(empty, near) and not wrong_object(held)
+
+
+@given(metres, metres, metres, metres)
+@settings(deadline=None)
+def test_place_terms(a: float, b: float, c: float, d: float) -> None:
+    was, now = place_state("bowl", a, c), place_state("bowl", b, d)
+    assert carry_reward(was, now) == (2.0 * round(a - b, 3) if b >= 0.15 else 0.0)
+    assert place_rest_reward(was, now) == 0.0
+    let_go, later = place_state("", b, c), place_state("", b, d)
+    assert place_reward(was, let_go) == (5.0 if b < 0.15 else 0.0) and place_reward(let_go, later) == 0.0
+    assert place_rest_reward(let_go, later) == (2.0 * round(c - d, 3) if b < 0.15 else 0.0)
+
+
+@given(st.floats(0.0, 2.0), st.floats(0.0, 2.0), st.booleans(), st.sampled_from(["", "drawer"]))
+@settings(deadline=None)
+def test_articulated_terms(a: float, b: float, reached: bool, held: str) -> None:
+    def state(left: float, handle_m: float) -> ArticulatedState:
+        return ArticulatedState(
+            **COMMON, held=held, target="drawer", left=left, reached=reached, grasped=False, reached_before=False,
+            handle_m=handle_m,
+        )  # fmt: skip
+
+    assert state_reward(state(a, 0.0), state(b, 0.0)) == (0.0 if reached else 10.0 * (a - b))
+    assert handle_reward(state(0.0, a), state(0.0, b)) == (0.0 if reached or held else a - b)
+
+
+@given(st.floats(0.0, 6.0), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
+@settings(deadline=None)
+def test_navigate_terms(goal_m: float, a: float, b: float) -> None:
+    def state(angle_rad: float) -> NavigateState:
+        return NavigateState(**COMMON, held="", goal_m=goal_m, floor_m=1.0, angle_rad=angle_rad)
+
+    assert turn_reward(state(a), state(b)) == (a - b if goal_m < 3.0 else 0.0)
+    assert spl(False, 1.0, 1.0) == 0.0 and spl(True, 2.0, 4.0) == 0.5 and spl(True, 2.0, 1.0) == 1.0
+
+
+def test_a_released_object_elsewhere_ends_place_and_a_wrong_one_ends_pick() -> None:
+    env = make("place")
+    env.reset(options={"index": 0})
+    action = {part: np.zeros(box.shape, np.float32) for part, box in env.action_space.items()}
+    _, _, terminated, _, info = env.step({**action, "grip_action": np.ones(1)})
+    assert not terminated and env.sim.held == env.goal.object
+    _, _, terminated, _, info = env.step(action)
+    assert terminated and info["reason"] == "dropped" and not info["success"]
+    env = make("pick")
+    env.reset(options={"index": 0})
+    other = next(name for name in env.start.episode.objects if name != env.goal.object)
+    env.sim.hold(other)
+    _, reward, terminated, _, info = env.step({**action, "grip_action": np.ones(1)})
+    assert terminated and info["reason"] == "wrong object" and reward < -0.49
+
+
+def test_navigate_keeps_hold_of_what_it_starts_with() -> None:
+    env = make("navigate")
+    index = next(i for i in range(0, 1000, 20) if env.reset(options={"index": i}) and env.start.held)
+    env.reset(options={"index": index})
+    action = {"base_vel": np.zeros(2, np.float32), "rearrange_stop": -np.ones(1, np.float32)}
+    for _ in range(20):
+        env.step(action)
+    assert env.sim.held == env.start.held
+    _, _, terminated, _, info = env.step({**action, "rearrange_stop": np.ones(1, np.float32)})
+    assert terminated and info["reason"] == "stopped too far"
+
+
+def test_time_runs_out() -> None:
+    env = make("open_fridge")
+    env.reset(options={"index": 0})
+    action = {part: np.zeros(box.shape, np.float32) for part, box in env.action_space.items()}
+    for _ in range(200):
+        *_, terminated, truncated, info = env.step(action)
+    assert truncated and not terminated and info["reason"] == "timeout" and info["num_steps"] == 200
