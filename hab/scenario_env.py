@@ -67,7 +67,7 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
         )
         self.sim.reset(episode)
         self._sensors = ScenarioSensors(self.sim, self.obs)
-        self._objects = [target.object for target in episode.targets]
+        self._objects = tuple(target.object for target in episode.targets)
         self._goals = np.array([target.goal_pos for target in episode.targets])
         self._stages = np.zeros(2 * len(self._objects), dtype=bool)
         return self._sensors.read(), self._info(*self._placed())

@@ -81,10 +81,9 @@ def in_ee_frame(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.f
 def gps_compass(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.float32]:
     """(n, 3) world positions -> (2 n,) planar distance (m) and heading (rad, left positive) from the base."""
     dx, dy = positions[:, 0] - pose.x, positions[:, 1] - pose.y
-    polar = np.empty((len(positions), 2), dtype=np.float32)
-    np.hypot(dx, dy, out=polar[:, 0], casting="same_kind")
     ahead, left = pose.cos * dx + pose.sin * dy, pose.cos * dy - pose.sin * dx
-    np.arctan2(left, ahead, out=polar[:, 1], casting="same_kind")
+    polar = np.empty((len(positions), 2), dtype=np.float32)
+    polar[:, 0], polar[:, 1] = np.hypot(ahead, left), np.arctan2(left, ahead)
     return polar.reshape(-1)
 
 

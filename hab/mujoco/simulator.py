@@ -166,9 +166,8 @@ class MujocoSimulator:
         if self._held and not suction:
             self._release()
         mujoco.mj_step(self.model, data, _SUBSTEPS)
-        # mj_step leaves links and cameras where they were before its last substep.
+        # mj_step leaves links where they were before its last substep.
         mujoco.mj_kinematics(self.model, data)
-        mujoco.mj_camlight(self.model, data)
         self.steps += 1
         new_x, new_y, _ = self._base.tolist()
         self.path_m += math.hypot(new_x - x, new_y - y)
@@ -217,10 +216,13 @@ class MujocoSimulator:
         adr = self._object_qpos[name]
         return self.data.qpos[adr : adr + 3].copy()
 
-    def object_positions(self, names: Sequence[str]) -> NDArray[np.float64]:
+    def object_positions(self, names: tuple[str, ...]) -> NDArray[np.float64]:
         """(n, 3) centres of mass in the world (m)."""
-        qpos, at = self.data.qpos, self._object_qpos
-        return np.array([qpos[at[name] : at[name] + 3] for name in names])
+        index = self._positions_index.get(names)
+        if index is None:
+            index = np.array([self._object_qpos[name] for name in names])[:, None] + np.arange(3)
+            self._positions_index[names] = index
+        return self.data.qpos[index]
 
     def object_quat(self, name: str) -> NDArray[np.float64]:
         """(4,) orientation in the world, scalar first."""
@@ -250,7 +252,7 @@ class MujocoSimulator:
         x, y, yaw = self._base.tolist()
         cos, sin = math.cos(yaw), math.sin(yaw)
         self._ray_origin[:] = x + _LASER_X * cos, y + _LASER_X * sin, _LASER_Z
-        np.matmul(self._rays, ((cos, sin), (-sin, cos)), out=self._rays_world[:, :2])
+        self._rays_world[:, :2] = (self._rays * complex(cos, sin)).view(np.float64).reshape(-1, 2)
         mujoco.mj_multiRay(
             self.model,
             self.data,
@@ -274,6 +276,7 @@ class MujocoSimulator:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""
         if self._head is None:
             self._head = HeadCamera(self.model)
+        mujoco.mj_camlight(self.model, self.data)
         return self._head.depth(self.data)
 
     def render_rgb(self, width: int, height: int, overlays: Sequence[Overlay] = ()) -> NDArray[np.uint8]:
@@ -321,6 +324,7 @@ class MujocoSimulator:
         site = model.site(fetch.EE).id
         self._ee_pos, self._ee_mat = data.site_xpos[site], data.site_xmat[site]
         self._gripper = model.body(fetch.GRIPPER).id
+        self._positions_index: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self._object_qpos = {name: int(model.joint(name).qposadr[0]) for name in OBJECTS}
         self._joint_qpos = {a.name: int(model.joint(a.name).qposadr[0]) for a in self.scene.articulations}
         self._handles = {a.name: (model.body(a.name).id, np.array(a.handle_pos)) for a in self.scene.articulations}
@@ -335,7 +339,7 @@ class MujocoSimulator:
             if g in handles or int(model.geom_bodyid[g]) in bodies
         }
         angles = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
-        self._rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        self._rays = np.exp(1j * angles)
         self._rays_world = np.zeros((robot.LASER_RAYS, 3))
         self._rays_flat = self._rays_world.reshape(-1)
         self._ray_origin = np.zeros(3)
@@ -349,15 +353,12 @@ class MujocoSimulator:
             return touching
         contact = self.data.contact
         geoms = contact.geom
-        robot_side = self._is_robot[geoms]
-        hits = np.flatnonzero(robot_side[:, 0] != robot_side[:, 1])
+        sides = self._is_robot[geoms]
+        hits = (sides[:, 0] != sides[:, 1]).nonzero()[0]
         if hits.size:
-            rows = contact.efc_address[hits]
-            forces = self.data.efc_force
-            for hit, row in zip(hits, rows, strict=True):
-                a, b = geoms[hit]
-                other = b if robot_side[hit, 0] else a
-                name = self._graspable.get(int(other), "")
+            forces, rows = self.data.efc_force, contact.efc_address[hits].tolist()
+            for (a, b), row in zip(geoms[hits].tolist(), rows, strict=True):
+                name = self._graspable.get(b) or self._graspable.get(a, "")
                 if name and self._cup in (a, b):
                     touching = name
                 if row >= 0 and not (name and name == self._held):

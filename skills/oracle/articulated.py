@@ -27,7 +27,7 @@ HANDLE_PITCHES = {"cabinet": tuple(np.deg2rad((70.0, 60.0, 50.0, 40.0))), "fridg
 """A steep hand is near its resting pose; but a door's handle turns under the cup, and a steep hand would hit it."""
 STEEPEST_RAD = np.deg2rad(45.0)
 CLEAR_M = 0.08
-OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.20}
+OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.45}
 """Open this much (m, rad) beyond the goal: what is let go may swing back a little, and a wide door is out of the way."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
 """The cup is sent at most this far (m, rad) ahead of the handle along its path."""

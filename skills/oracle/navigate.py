@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from skimage.graph import MCP_Geometric
 
-from hab.actions import CONTROL_HZ, Action
+from hab.actions import Action
 from hab.navgrid import NavGrid
 from hab.simulator import Simulator
 from skills.oracle.motion import Motion, Script, approach_speed, turn_rate
@@ -26,6 +26,7 @@ WORK_M = (0.62, 0.68, 0.74, 0.80, 0.86, 0.92)
 ANGLES = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75)
 HINGE_SIDE_RAD = 0.35
 """A door's front turns towards its hinge as it opens: come from there, so that the cup never holds it edgeways."""
+DOOR_SIDE_RAD = 0.25
 ARM_SWEEP_M = 0.80
 LOOK_AHEAD_M = 0.35
 
@@ -72,7 +73,11 @@ def target_place(sim: Simulator, goal: Goal) -> tuple[NDArray[np.float64], tuple
     if goal.object and sim.held != goal.object:
         position = sim.object_pos(goal.object)
     receptacle = receptacle_at(sim, position)
-    return position, tuple(receptacle.yaw + front for front in receptacle.fronts)
+    aside = 0.0
+    if receptacle.kind == "fridge":
+        # Past the opened door, which still covers some of the hinge's side.
+        aside = -DOOR_SIDE_RAD * math.copysign(1.0, sim.scene.articulation(receptacle.articulation).axis[2])
+    return position, tuple(receptacle.yaw + front + aside for front in receptacle.fronts)
 
 
 def plan_route(

@@ -99,7 +99,15 @@ class OraclePick:
         lift_m: float,
     ) -> Reach:
         for pitches in (self._pitches(motion.sim, name), PITCHES):
-            found = choose_reach(motion, position, pitches, clear_m, lift_m, self._base_movement)
+            found = choose_reach(
+                motion,
+                position,
+                pitches,
+                clear_m,
+                lift_m,
+                self._base_movement,
+                touch_m=lambda pitch: thickness(name, pitch),
+            )
             if found is not None:
                 return found
         return Reach(0.75, PITCHES[0], math.inf, 0.0)
@@ -256,6 +264,7 @@ def choose_reach(
     cup_height_m: float | None = None,
     ahead_m: float = 0.0,
     stretch_m: float = 0.02,
+    touch_m: Callable[[float], float] = lambda pitch: 0.0,
 ) -> Reach | None:
     """Choose how far from the object to stand and how steeply to come at it.
 
@@ -276,7 +285,7 @@ def choose_reach(
         return None
     # Touching or lifting inside the resting place would end the skill there and then.
     found = [
-        replace(r, cost_steps=r.cost_steps + 150.0 * (near_rest(r, height) or near_rest(r, height + r.lift_m)))
+        replace(r, cost_steps=r.cost_steps + 150.0 * any(near_rest(r, height + up, touch_m) for up in (0.0, r.lift_m)))
         for r in found
     ]
     found.sort(key=lambda r: r.cost_steps)
@@ -289,9 +298,11 @@ def choose_reach(
     return near_enough[0] if near_enough else max(found, key=lambda r: r.distance_m)
 
 
-def near_rest(reach: Reach, height_m: float) -> bool:
-    """Whether the cup at a reach and height is (nearly) in its resting place."""
-    return math.hypot(reach.distance_m - REST_EE_BASE[0], height_m - REST_EE_BASE[2]) < AT_REST_M + 0.02
+def near_rest(reach: Reach, height_m: float, touch_m: Callable[[float], float]) -> bool:
+    """Whether the cup, touching `touch_m(pitch)` before the point at a reach and height, is in its resting place."""
+    ahead = reach.distance_m - touch_m(reach.pitch) * math.cos(reach.pitch)
+    up = height_m + touch_m(reach.pitch) * math.sin(reach.pitch)
+    return math.hypot(ahead - REST_EE_BASE[0], up - REST_EE_BASE[2]) < AT_REST_M + 0.03
 
 
 def move_in(
@@ -366,6 +377,8 @@ def move_out(
     if base_movement:
         receptacle = receptacle_at(sim, position)
         x, y, yaw = sim.base
+        if not sim.held and not under_board(receptacle):
+            motion.arm_goal = resting_near(sim.arm_target)
         # Out until the resting arm, and what hangs from it, is clear of the edge. The cup stays away from its resting
         # place for so long: there the skill ends, and the chain lowers the arm.
         away = ARM_LENGTH_M + way_out(receptacle, position, yaw + math.pi)
