@@ -1,13 +1,15 @@
 """How fast the embedded simulator is: control steps per second in Tidy House under random actions.
 
-The same run measures what the steps are made of, chunk by chunk in turn: bare physics (`mj_step` with the very same
-controls, from the very same state), the laser's rays on those states, and bare rendering. `python benchmarks/sim_speed.py`
-prints a table; `--json FILE` writes the figures, `--quick` takes a few seconds instead of a minute.
+The same run measures bare physics (`mj_step` with the very same controls, from the very same state) and bare rendering,
+chunk by chunk in turn, and within the steps how much time MuJoCo's physics and rays take: the rest is Python's.
+`python benchmarks/sim_speed.py` prints a table; `--json FILE` writes the figures, `--quick` takes 10 seconds instead of
+a minute.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import multiprocessing
 import statistics
@@ -22,7 +24,6 @@ import mujoco
 import numpy as np
 
 import hab  # noqa: F401 - registers the environments
-from hab import robot
 from hab.actions import CONTROL_HZ, PHYSICS_HZ
 from hab.mujoco.render import RenderingUnavailable
 from hab.mujoco.simulator import MujocoSimulator
@@ -60,66 +61,81 @@ def timed(work: Callable[[Any], object], items: Iterable[Any]) -> float:
     return time.perf_counter() - start
 
 
+class Stopwatch:
+    """Times MuJoCo's functions where the simulator calls them."""
+
+    NAMES = ("mj_step", "mj_kinematics", "mj_multiRay")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._originals = {name: getattr(mujoco, name) for name in self.NAMES}
+
+    def __enter__(self) -> Stopwatch:
+        for name, function in self._originals.items():
+            setattr(mujoco, name, self._watched(function))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, function in self._originals.items():
+            setattr(mujoco, name, function)
+
+    def _watched(self, function: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            start = time.perf_counter()
+            function(*arguments)
+            self.seconds += time.perf_counter() - start
+
+        return call
+
+
 def measure_laser(chunks: int) -> dict[str, float]:
-    """Steps of the whole environment, and of `mj_step` and `mj_multiRay` alone on the same states."""
+    """Steps of the whole environment, and physics alone from the same state with the same controls."""
     env = make("laser")
     sim: MujocoSimulator = env.unwrapped.sim  # type: ignore[attr-defined]
-    env_s, physics_s, rays_s = [], [], []
+    env_s, physics_s, python_shares = [], [], []
     for seed in range(-1, chunks):
+        actions = random_actions(env, seed + 1)
         env.reset()
-        bare_model, bare = copies(sim)
-        actions, controls = random_actions(env, seed + 1), []
-
-        def step(action: dict[str, np.ndarray], controls: list[np.ndarray] = controls) -> None:
-            env.step(action)
-            controls.append(sim.data.ctrl.copy())
-
-        whole = timed(step, actions) - timed(lambda _, keep=[]: keep.append(sim.data.ctrl.copy()), actions)
-        physics, rays = bare_physics_and_rays(bare_model, bare, controls)
+        model, data = copies(sim)
+        whole = timed(env.step, actions)
+        env.reset()
+        with Stopwatch() as watch:
+            watched = timed(env.step, actions)
+        env.reset()
+        physics = bare_physics(model, data, [stepped(env, action) for action in actions])
         if seed >= 0:  # the first chunk warms up
             env_s.append(whole)
             physics_s.append(physics)
-            rays_s.append(rays)
-    shares = [(p + r) / e for p, r, e in zip(physics_s, rays_s, env_s, strict=True)]
+            python_shares.append(1.0 - watch.seconds / watched)
     return {
         "control_steps_per_s": CHUNK / statistics.median(env_s),
         "bare_physics_steps_per_s": CHUNK / statistics.median(physics_s),
-        "python_overhead": 1.0 - statistics.median(shares),
+        "python_overhead": statistics.median(python_shares),
     }
+
+
+def stepped(env: gymnasium.Env[Any, Any], action: dict[str, np.ndarray]) -> np.ndarray:
+    """Step, and return the controls that the simulator set."""
+    env.step(action)
+    return env.unwrapped.sim.data.ctrl.copy()  # type: ignore[attr-defined]
 
 
 def copies(sim: MujocoSimulator) -> tuple[mujoco.MjModel, mujoco.MjData]:
     """The simulator's model and state, to be stepped without it."""
-    model = sim.model.__copy__()
+    model = copy.copy(sim.model)
     data = mujoco.MjData(model)
     mujoco.mj_copyData(data, model, sim.data)
     return model, data
 
 
-def bare_physics_and_rays(
-    model: mujoco.MjModel, data: mujoco.MjData, controls: list[np.ndarray]
-) -> tuple[float, float]:
-    """Seconds in `mj_step` (a control step is four) and in `mj_multiRay`, called directly."""
-    angles = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
-    origin, rays = np.zeros(3), np.zeros((robot.LASER_RAYS, 3))
-    ranges, geoms = np.zeros(robot.LASER_RAYS), np.zeros(robot.LASER_RAYS, np.int32)
-    groups, flat = np.array([1, 0, 0, 0, 0, 0], np.uint8), rays.reshape(-1)
-    base = data.qpos[model.joint("fetch/robot0:base_x").qposadr[0] :][:3]
-    physics = ray_casting = 0.0
-    for control in controls:
+def bare_physics(model: mujoco.MjModel, data: mujoco.MjData, controls: list[np.ndarray]) -> float:
+    """Seconds in which `mj_step` does as many control steps: four of its own each."""
+
+    def step(control: np.ndarray) -> None:
         data.ctrl[:] = control
-        start = time.perf_counter()
         mujoco.mj_step(model, data, PHYSICS_HZ // CONTROL_HZ)
-        physics += time.perf_counter() - start
-        x, y, yaw = base
-        origin[:] = x + robot.LASER_POS[0] * np.cos(yaw), y + robot.LASER_POS[0] * np.sin(yaw), robot.LASER_POS[2]
-        rays[:, 0], rays[:, 1] = np.cos(angles + yaw), np.sin(angles + yaw)
-        start = time.perf_counter()
-        mujoco.mj_multiRay(
-            model, data, origin, flat, groups, True, -1, geoms, ranges, None, robot.LASER_RAYS, robot.LASER_MAX_M
-        )
-        ray_casting += time.perf_counter() - start
-    return physics, ray_casting
+
+    return timed(step, controls)
 
 
 def measure_depth(chunks: int) -> dict[str, float]:
@@ -224,9 +240,9 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def print_table(results: dict[str, Any]) -> None:
-    rows = {
-        f"{group} {key}": value for group in ("laser", "depth") for key, value in results[group].items()
-    } | {key: results[key] for key in ("reset_ms", "env_process_rss_mb")}
+    rows = {f"{group} {key}": value for group in ("laser", "depth") for key, value in results[group].items()} | {
+        key: results[key] for key in ("reset_ms", "env_process_rss_mb")
+    }
     for name, value in rows.items():
         figure = "-" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
         print(f"{name:45} {figure:>10}  {TARGETS.get(name, '')}")

@@ -17,6 +17,7 @@ import numpy as np
 from hab.layout import SPLIT_SEEDS, generate_scene
 from hab.navgrid import NavGrid
 from hab.objects import OBJECTS
+from hab.openings import opened_boxes
 from hab.scene import Receptacle, Scene, Vec3
 
 SCENARIOS = ("tidy_house", "prepare_groceries", "set_table")
@@ -35,6 +36,8 @@ REACH_M = (0.50, 0.95)
 """Base centre to object, nearest and farthest, from which the arm can work."""
 APPROACH_ANGLES = (0.0, 0.35, -0.35, 0.7, -0.7)
 """Directions (rad off the receptacle's front) from which a robot may approach."""
+DOOR_ROOM_M = (0.20, 0.10, 0.0)
+"""A robot that works beside an opened door keeps this much more from it, for its arm; less where that does not fit."""
 BOWL = "024_bowl"
 FRUITS = ("013_apple", "017_orange")
 _FRIDGE_MAX_HEIGHT_M = 0.15
@@ -85,6 +88,15 @@ def load_grid(seed: int) -> NavGrid:
     return NavGrid(load_scene(seed))
 
 
+@lru_cache(maxsize=24)
+def _grid_beside_door(seed: int, room_m: float) -> NavGrid:
+    """Return the grid of an apartment whose fridge stands open, with some room (m) round the door."""
+    scene = load_scene(seed)
+    fridge = next(a.name for a in scene.articulations if a.kind == "fridge")
+    x, y, yaw, hx, hy = opened_boxes(scene, {fridge: FRIDGE_START_RAD})[0]
+    return load_grid(seed).with_boxes([(x, y, yaw, hx + room_m, hy + room_m)])
+
+
 def make_episode(scenario: str, split: str, index: int) -> Episode:
     """Return one episode of a scenario.
 
@@ -96,7 +108,7 @@ def make_episode(scenario: str, split: str, index: int) -> Episode:
     scene, grid = load_scene(seed), load_grid(seed)
     for attempt in range(_ATTEMPTS):
         rng = np.random.default_rng([SCENARIOS.index(scenario), SPLITS.index(split), index, attempt])
-        layout = Layout(scene, grid, rng)
+        layout = Layout(scene, grid, rng, grid, DOOR_ROOM_M[attempt * len(DOOR_ROOM_M) // _ATTEMPTS])
         try:
             targets = _DRAWS[scenario](layout)
             layout.add_clutter()
@@ -141,6 +153,9 @@ class Layout:
     scene: Scene
     grid: NavGrid
     rng: np.random.Generator
+    outside: NavGrid
+    """The grid for all but the fridge: `grid`, less the room that an opened door needs."""
+    door_room_m: float
     objects: dict[str, tuple[Vec3, float]] = field(default_factory=dict)
     joints: dict[str, float] = field(default_factory=dict)
     taken: list[tuple[float, float, float, float]] = field(default_factory=list)
@@ -170,7 +185,12 @@ class Layout:
             if all(
                 math.hypot(x - tx, y - ty) > model.radius_m + radius + OBJECT_GAP_M or abs(z - tz) > 0.25
                 for tx, ty, tz, radius in self.taken
-            ) and approach_poses(self.grid, receptacle, (x, y), np.arange(*REACH_M, 0.05)):
+            ) and approach_poses(
+                self.grid if receptacle.kind == "fridge" else self.outside,
+                receptacle,
+                (x, y),
+                np.arange(*REACH_M, 0.05),
+            ):
                 self.taken.append((x, y, z, model.radius_m))
                 return receptacle, (x, y, z)
         raise Unsolvable
@@ -215,6 +235,8 @@ def _prepare_groceries(layout: Layout) -> list[Target]:
     """Two objects from the counter into the open fridge and one out of it, or the other way round."""
     fridge = next(a.name for a in layout.scene.articulations if a.kind == "fridge")
     layout.joints[fridge] = FRIDGE_START_RAD
+    layout.grid = _grid_beside_door(layout.scene.seed, 0.0)
+    layout.outside = _grid_beside_door(layout.scene.seed, layout.door_room_m)
     low = [name for name, model in OBJECTS.items() if 2.0 * model.half_extents[2] <= _FRIDGE_MAX_HEIGHT_M]
     counter, shelves = layout.receptacles("counter"), layout.receptacles("fridge")
     into = [True, True, False] if layout.rng.random() < 0.5 else [False, False, True]

@@ -6,6 +6,7 @@ object is placed and the hand is free. Stop ends the episode.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium
@@ -68,14 +69,13 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
         self.sim.reset(episode)
         self._sensors = ScenarioSensors(self.sim, self.obs)
         self._objects = tuple(target.object for target in episode.targets)
-        self._goals = np.array([target.goal_pos for target in episode.targets])
-        self._stages = np.zeros(2 * len(self._objects), dtype=bool)
-        return self._sensors.read(), self._info(*self._placed())
+        self._goals = [target.goal_pos for target in episode.targets]
+        self._stages = [False] * (2 * len(self._objects))
+        return self._sensors.read(), self._info()
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         self.sim.step(action)
-        error_m, placed = self._placed()
-        info = self._info(error_m, placed)
+        info = self._info()
         success = info["success"]
         terminated = success or float(action[STOP][0]) > 0.0
         truncated = not terminated and self.sim.steps >= MAX_STEPS
@@ -88,36 +88,28 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
     def close(self) -> None:
         self.sim.close()
 
-    def _placed(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return each object's distance (m) from its goal, and whether it is there and not in hand."""
-        offset = self.sim.object_positions(self._objects) - self._goals
-        error_m = np.sqrt((offset * offset).sum(axis=1))
-        placed = error_m < PLACED_M
-        if self.sim.held in self._objects:
-            placed[self._objects.index(self.sim.held)] = False
-        return error_m, placed
-
-    def _info(self, error_m: NDArray[np.float64], placed: NDArray[np.bool_]) -> dict[str, Any]:
+    def _info(self) -> dict[str, Any]:
+        """Measure; plain Python, which for a handful of numbers is faster than arrays."""
         held = self.sim.held
+        positions = self.sim.object_positions(self._objects).tolist()
+        error_m = [math.dist(position, goal) for position, goal in zip(positions, self._goals, strict=True)]
+        free = [name != held for name in self._objects]
+        placed = [error < PLACED_M and let_go for error, let_go in zip(error_m, free, strict=True)]
         self._reach_stages(placed)
-        loosely = error_m < PLACED_LOOSELY_M
-        if held in self._objects:
-            loosely[self._objects.index(held)] = False
         return {
-            "success": held == "" and bool(placed.all()),
+            "success": held == "" and all(placed),
             "object_to_goal_distance": error_m,
             "placed": placed,
-            "placed_0_3m": loosely,
+            "placed_0_3m": [error < PLACED_LOOSELY_M and let_go for error, let_go in zip(error_m, free, strict=True)],
             "stage_goals": self._stages.copy(),
             "num_steps": self.sim.steps,
             "robot_force": self.sim.force_n,
             "index": self.sim.episode.index,
         }
 
-    def _reach_stages(self, placed: NDArray[np.bool_]) -> None:
+    def _reach_stages(self, placed: list[bool]) -> None:
         """Note the stage goals that hold: "object k in hand, all earlier ones placed", "k and earlier ones placed"."""
-        held = self.sim.held
-        earlier = 0
+        held, earlier = self.sim.held, 0
         while earlier < len(placed) and placed[earlier]:
             earlier += 1
             if held == "":

@@ -78,12 +78,11 @@ def in_ee_frame(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.f
     return ((positions - pose.ee_world) @ pose.ee_mat).astype(np.float32).reshape(-1)
 
 
-def gps_compass(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.float32]:
-    """(n, 3) world positions -> (2 n,) planar distance (m) and heading (rad, left positive) from the base."""
-    dx, dy = positions[:, 0] - pose.x, positions[:, 1] - pose.y
-    ahead, left = pose.cos * dx + pose.sin * dy, pose.cos * dy - pose.sin * dx
-    polar = np.empty((len(positions), 2), dtype=np.float32)
-    polar[:, 0], polar[:, 1] = np.hypot(ahead, left), np.arctan2(left, ahead)
+def gps_compass(pose: RobotPose, plane: NDArray[np.complex128]) -> NDArray[np.float32]:
+    """(n,) world positions x + i y -> (2 n,) distance (m) and heading (rad, left positive) from the base."""
+    seen = (plane - complex(pose.x, pose.y)) * complex(pose.cos, -pose.sin)
+    polar = np.empty((len(plane), 2), dtype=np.float32)
+    polar[:, 0], polar[:, 1] = np.abs(seen), np.arctan2(seen.imag, seen.real)
     return polar.reshape(-1)
 
 
@@ -122,11 +121,12 @@ class ScenarioSensors:
         self._count = len(targets)
         # Starts, then goals: both kinds are turned into the robot's frames in one go.
         self._points = np.array([t.start_pos for t in targets] + [t.goal_pos for t in targets], dtype=np.float64)
+        self._plane = self._points[:, 0] + 1j * self._points[:, 1]
 
     def read(self) -> Observation:
         sim, n = self._sim, self._count
         pose = RobotPose(sim)
-        in_ee, polar = in_ee_frame(pose, self._points), gps_compass(pose, self._points)
+        in_ee, polar = in_ee_frame(pose, self._points), gps_compass(pose, self._plane)
         return {
             **exteroception(sim, self._set),
             "joint": joint(sim),

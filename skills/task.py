@@ -65,7 +65,7 @@ SENSORS: dict[str, Sensor] = {
     "relative_resting_position": (3, lambda sim, pose, goal: sensors.relative_resting_position(pose)),
     "obj_start_sensor": (3, lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
     "obj_goal_sensor": (3, lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
-    "goal_to_agent_gps_compass": (2, lambda sim, pose, goal: sensors.gps_compass(pose, goal)),
+    "goal_to_agent_gps_compass": (2, lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1])),
 }
 """A skill's `goal.position` is its object's start or goal, or its navigation target."""
 

@@ -203,9 +203,9 @@ def _agent(flags: dict[str, Any]) -> Agent:
 
 def _check_rendering() -> None:
     """Fail before the work starts where no OpenGL back end works."""
-    from hab.mujoco.render import make_gl_context
+    from videos.render import prepare_rendering
 
-    make_gl_context(16, 16).free()
+    prepare_rendering()
 
 
 def _render(name: str, index: int, out: Path, config: EvalConfig, agent: Agent, flags: dict[str, Any]) -> None:

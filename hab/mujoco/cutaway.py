@@ -11,11 +11,11 @@ from hab.scene import Furniture, Geom, Scene
 
 TALL_M = 1.2
 """Lower pieces hide little of the robot from a camera that looks down, and stay."""
-GHOST_OPACITY = 0.07
+GHOST_OPACITY = 0.03
 """Enough to see that there is a wall."""
 HOLD_FRAMES = 8
 """What came out of the way stays transparent for so long, so that nothing flickers."""
-FADE = 0.35
+FADE = 0.5
 """Share of the way to its new opacity that a piece goes per frame."""
 _ON_WALL_M = 0.15
 _RAY_GROUPS = np.isin(np.arange(6), (SCENE_GROUP, DECORATION_GROUP)).astype(np.uint8)
@@ -58,9 +58,9 @@ class Cutaway:
         self._model.geom_rgba[:, 3] = self._opacity_when_solid
 
     def _between(self, data: mujoco.MjData, eye: NDArray[np.float64], point: NDArray[np.float64]) -> list[int]:
+        units: list[int] = []
         origin, left = eye.copy(), float(np.linalg.norm(point - eye))
         direction = (point - eye) / left
-        units = []
         while True:
             distance = mujoco.mj_ray(self._model, data, origin, direction, _RAY_GROUPS, True, -1, self._hit)
             if distance < 0.0 or distance > left:

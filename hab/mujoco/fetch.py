@@ -195,7 +195,8 @@ def _add_cup_and_camera(spec: mujoco.MjSpec) -> None:
     rod = gripper.add_geom(name=_UPSTREAM + "rod", type=_SHAPES["capsule"], fromto=(-0.04, 0, 0, 0.040, 0, 0))
     rod.size[0] = 0.008
     _as_collision(rod)
-    cup = gripper.add_geom(name=_UPSTREAM + "cup", type=_SHAPES["cylinder"], fromto=(0.055, 0, 0, robot.EE_OFFSET_M, 0, 0))
+    rim = (0.055, 0, 0, robot.EE_OFFSET_M, 0, 0)
+    cup = gripper.add_geom(name=_UPSTREAM + "cup", type=_SHAPES["cylinder"], fromto=rim)
     cup.size[0] = CUP_RADIUS_M
     _as_collision(cup)
     cup.rgba = (0.1, 0.1, 0.1, 1)
@@ -203,7 +204,9 @@ def _add_cup_and_camera(spec: mujoco.MjSpec) -> None:
     look = robot.HEAD_CAMERA_TARGET - robot.HEAD_CAMERA_POS
     right = np.array([0.0, -1.0, 0.0])
     up = np.cross(right, look / np.linalg.norm(look))
-    camera = spec.body(_UPSTREAM + "base_link").add_camera(name=_UPSTREAM + "head", pos=robot.HEAD_CAMERA_POS, fovy=robot.HEAD_CAMERA_FOV_DEG)
+    camera = spec.body(_UPSTREAM + "base_link").add_camera(
+        name=_UPSTREAM + "head", pos=robot.HEAD_CAMERA_POS, fovy=robot.HEAD_CAMERA_FOV_DEG
+    )
     camera.alt.type = mujoco.mjtOrientation.mjORIENTATION_XYAXES
     camera.alt.xyaxes = np.concatenate([right, up])
 

@@ -34,7 +34,8 @@ _NO_GL = (
 MAX_OVERLAYS = 400
 _DEPTH_GROUPS = (SCENE_GROUP, DECORATION_GROUP, fetch.GROUP_COLLISION)
 _HIDDEN_GROUP = 5
-_COS, _SIN = (fn(np.deg2rad(robot.HEAD_CAMERA_FOV_DEG) / 2) for fn in (np.cos, np.sin))
+_SHADE_M = 0.3
+"""A shadow falls at most so far beside what casts it: the ceiling's light comes from nearly straight above."""
 _Draw = mujoco.mjtRndFlag
 _SHAPES = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
@@ -51,7 +52,7 @@ class RenderingUnavailable(RuntimeError):
 
 def make_gl_context(width: int, height: int) -> Any:
     """Return a current off-screen GL context, of MUJOCO_GL's kind or the first kind that works."""
-    # Mesa's own threads halve the frame rate as soon as two environments render at once.
+    # Small pictures gain nothing from Mesa's own threads, which take a core from the environment next door.
     os.environ.setdefault("LP_NUM_THREADS", "0")
     wanted = os.environ.get("MUJOCO_GL", "").strip().lower()
     kinds = (wanted,) if wanted in GL_BACKENDS else GL_BACKENDS
@@ -59,6 +60,9 @@ def make_gl_context(width: int, height: int) -> Any:
         try:
             context = importlib.import_module(f"mujoco.{kind}").GLContext(width, height)
             context.make_current()
+            # Without a display GLFW makes no window, says nothing, and MuJoCo would abort on first use.
+            if kind == "glfw" and not importlib.import_module("glfw").get_current_context():
+                continue
             return context
         except Exception:  # noqa: BLE001 - loaders fail with ImportError, AttributeError, OSError, RuntimeError …
             continue
@@ -84,6 +88,30 @@ class _Camera:
         self._option = mujoco.MjvOption()
         self._view = mujoco.MjvCamera()
         self._perturb = mujoco.MjvPerturb()
+        self._groups = model.geom_group.copy()
+        self._bounded = np.flatnonzero(model.geom_rbound > 0.0)  # all but planes
+        self._radius = model.geom_rbound[self._bounded, None]
+
+    def _aim(self, tangents: tuple[float, float], range_m: float) -> None:
+        """Set what `_cull` takes for visible: tangents of half the horizontal and the vertical angle of view, range."""
+        (right, above), zero = tangents, 0.0
+        sides = np.array([(1, zero, right), (-1, zero, right), (zero, 1, above), (zero, -1, above), (zero, zero, -1)])
+        self._normals = sides / np.linalg.norm(sides, axis=1, keepdims=True)
+        """(5, 3) outward normals of the view's four sides and its far end; the camera looks along -z."""
+        self._offsets = np.array([0.0, 0.0, 0.0, 0.0, range_m])
+
+    def _cull(self, data: mujoco.MjData, eye: NDArray[np.float64], axes: NDArray[np.float64], shade_m: float) -> None:
+        """Leave out the shapes whose bounding spheres, and the columns of shade under them, are outside of the view.
+
+        eye (3,), axes (3, 3) with the camera's right, up and back as columns, radius of the columns or -1 for none.
+        """
+        bounded, normals = self._bounded, axes @ self._normals.T
+        centres, radius = data.geom_xpos[bounded], self._radius
+        outside = (centres - eye) @ normals - self._offsets
+        if shade_m >= 0.0:
+            outside, radius = np.minimum(outside, outside - centres[:, 2:] * normals[2]), radius + shade_m
+        seen = (outside < radius).all(axis=1)
+        self._model.geom_group[bounded] = np.where(seen, self._groups[bounded], _HIDDEN_GROUP)
 
     def _update(self, data: mujoco.MjData) -> None:
         everything = mujoco.mjtCatBit.mjCAT_ALL.value
@@ -100,7 +128,7 @@ class HeadCamera(_Camera):
     """128 x 128 depth of the head camera (hab_facts.md "Robot"): metres / 10, clipped to [0, 1].
 
     Fast enough for software GL: only shapes in the camera's cone are drawn, with few triangles and without colours.
-    Decorations (pictures, rugs: millimetres thick) are left out. Back faces are not drawn, as in habitat: where the
+    Back faces are not drawn, as in habitat: where the
     arm passes through the camera, which floats ahead of the head, the camera looks through it.
     """
 
@@ -124,9 +152,8 @@ class HeadCamera(_Camera):
             self._scene.flags[flag] = 1
         self._camera = model.camera(fetch.HEAD_CAMERA).id
         self._view.type, self._view.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED.value, self._camera
-        self._groups = model.geom_group.copy()
-        self._drawn = np.flatnonzero(np.isin(self._groups, _DEPTH_GROUPS) & ~planes)
-        self._radius = model.geom_rbound[self._drawn]
+        half = float(np.tan(np.deg2rad(robot.HEAD_CAMERA_FOV_DEG) / 2))
+        self._aim((half, half), robot.DEPTH_MAX_M)
         extent = model.stat.extent
         near, far = model.vis.map.znear * extent, model.vis.map.zfar * extent
         self._scale = np.float32(far * near / (far - near) / robot.DEPTH_MAX_M)
@@ -135,22 +162,13 @@ class HeadCamera(_Camera):
 
     def depth(self, data: mujoco.MjData) -> NDArray[np.float32]:
         """Return (128, 128, 1) normalised depth along the optical axis, row 0 on top."""
-        self._cull(data)
+        self._cull(data, data.cam_xpos[self._camera], data.cam_xmat[self._camera].reshape(3, 3), -1.0)
         self._update(data)
         self._gl.make_current()
         mujoco.mjr_render(self._rect, self._scene, self._context)
         mujoco.mjr_readPixels(None, self._pixels, self._rect, self._context)
         image = self._scale / (self._pixels[::-1] + self._shift)  # reversed z: 1 at the near plane, 0 at the far one
         return np.minimum(image, np.float32(1.0))[:, :, None]
-
-    def _cull(self, data: mujoco.MjData) -> None:
-        """Leave out the shapes whose bounding spheres are outside of the 90 degree cone or beyond the range."""
-        drawn, radius = self._drawn, self._radius
-        local = (data.geom_xpos[drawn] - data.cam_xpos[self._camera]) @ data.cam_xmat[self._camera].reshape(3, 3)
-        ahead = -local[:, 2]
-        across = np.abs(local[:, :2]).max(axis=1)
-        seen = (_COS * across - _SIN * ahead < radius) & (ahead > -radius) & (ahead < robot.DEPTH_MAX_M + radius)
-        self._model.geom_group[drawn] = np.where(seen, self._groups[drawn], _HIDDEN_GROUP)
 
 
 class ThirdPersonCamera(_Camera):
@@ -165,6 +183,9 @@ class ThirdPersonCamera(_Camera):
         self._option.geomgroup[[fetch.GROUP_COLLISION, 3, _HIDDEN_GROUP]] = 0
         self._view.type = mujoco.mjtCamera.mjCAMERA_FREE.value
         self._bounds = scene.bounds
+        above = float(np.tan(np.deg2rad(model.vis.global_.fovy) / 2))
+        self._tangents = (above * width / height, above)
+        self._aim(self._tangents, model.vis.map.zfar * model.stat.extent)
         self._cutaway = Cutaway(model, scene)
         self._ee = model.site(fetch.EE).id
         self._azimuth: float | None = None
@@ -187,6 +208,7 @@ class ThirdPersonCamera(_Camera):
         ahead = np.array([x + 0.8 * np.cos(yaw), y + 0.8 * np.sin(yaw), 0.8])
         eye = self._view.lookat + self._view.distance * back
         self._cutaway.update(data, eye, np.array([*points, ahead, data.site_xpos[self._ee]]))
+        self._cull(data, eye, np.stack([right, up, back], axis=1), _SHADE_M)
         return self._read(data, overlays)
 
     def overview(self, data: mujoco.MjData) -> NDArray[np.uint8]:
@@ -194,13 +216,12 @@ class ThirdPersonCamera(_Camera):
         x0, y0, x1, y1 = self._bounds
         self._view.lookat[:] = ((x0 + x1) / 2, (y0 + y1) / 2, 0.6)
         self._view.azimuth, self._view.elevation = 90.0, -72.0
-        tan_up = np.tan(np.deg2rad(self._model.vis.global_.fovy) / 2)
-        tangents = np.array([tan_up * self.size[0] / self.size[1], tan_up])
         corners = np.array([(x, y, z) for x in (x0, x1) for y in (y0, y1) for z in (0.0, WALL_HEIGHT_M)])
         across = (corners - self._view.lookat) @ np.stack(self._axes(), axis=1)
         # The nearest distance at which every corner is inside of the picture, and a margin.
-        self._view.distance = 1.04 * float((np.abs(across[:, :2]) / tangents + across[:, 2:]).max())
+        self._view.distance = 1.04 * float((np.abs(across[:, :2]) / self._tangents + across[:, 2:]).max())
         self._cutaway.solid()
+        self._model.geom_group[:] = self._groups
         return self._read(data, ())
 
     def _axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:

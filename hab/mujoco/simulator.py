@@ -267,10 +267,12 @@ class MujocoSimulator:
             robot.LASER_RAYS,
             robot.LASER_MAX_M,
         )
-        ranges = (self._ranges * (1.0 / robot.LASER_MAX_M)).astype(np.float32)
+        ranges = self._ranges.astype(np.float32)
         # mj_multiRay answers -1 where nothing is hit, and may see beyond the cutoff.
-        ranges[ranges < 0.0] = 1.0
-        return np.minimum(ranges, 1.0, out=ranges)
+        np.putmask(ranges, ranges < 0.0, robot.LASER_MAX_M)
+        np.minimum(ranges, robot.LASER_MAX_M, out=ranges)
+        ranges *= 1.0 / robot.LASER_MAX_M
+        return ranges
 
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""

@@ -14,16 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import ARM_DELTA_RAD, Action
+from hab.openings import handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
 from skills.oracle.arm import ArmPose, cup_pose, resting_near, solve
 from skills.oracle.motion import Motion, Script
-from skills.oracle.navigate import follow, plan_route
+from skills.oracle.navigate import OPEN_SLANT, follow, plan_route
 from skills.oracle.pick_place import choose_reach, in_base, move_in, touch
 from skills.oracle.surroundings import Reach, backed_off, grid_now
 from skills.skill import Goal
 
-HANDLE_PITCHES = {"cabinet": tuple(np.deg2rad((70.0, 60.0, 50.0, 40.0))), "fridge": tuple(np.deg2rad((40.0, 30.0, 20.0)))}
+HANDLE_PITCHES = {
+    "cabinet": tuple(np.deg2rad((70.0, 60.0, 50.0, 40.0))),
+    "fridge": tuple(np.deg2rad((40.0, 30.0, 20.0))),
+}
 """A steep hand is near its resting pose; but a door's handle turns under the cup, and a steep hand would hit it."""
 STEEPEST_RAD = np.deg2rad(45.0)
 CLEAR_M = 0.08
@@ -112,26 +116,12 @@ def handle_reach(motion: Motion, handle: NDArray[np.float64], kind: str, base_mo
 def outward(sim: Simulator, name: str) -> float:
     """Return the direction (rad, world) that an articulation's front faces now."""
     a = sim.scene.articulation(name)
-    swing = sim.joint_pos(name) * math.copysign(1.0, a.axis[2]) if a.kind == "fridge" else 0.0
-    return a.yaw + swing
-
-
-def handle_at(sim: Simulator, name: str, position: float) -> NDArray[np.float64]:
-    """Return where the handle (3,) would be in the world at a joint position."""
-    a = sim.scene.articulation(name)
-    local = np.array(a.handle_pos)
-    if a.kind == "fridge":
-        anchor = np.array(a.anchor)
-        local = anchor + turned(local - anchor, position * math.copysign(1.0, a.axis[2]))
-    else:
-        local = local + position * np.array(a.axis)
-    return np.array(a.pos) + turned(local, a.yaw)
+    return a.yaw + swing(a, sim.joint_pos(name))
 
 
 def turned(vector: NDArray[np.float64], angle: float) -> NDArray[np.float64]:
     """Return a vector (3,) turned about the vertical."""
-    cos, sin = math.cos(angle), math.sin(angle)
-    return np.array([cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1], vector[2]])
+    return np.array([*rotated(angle, vector[:2]), vector[2]])
 
 
 def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_movement: bool) -> Iterator[Action]:
@@ -141,17 +131,17 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
     path and tear the seal), and stays within `LEAD` of where the handle is.
     """
     sim = motion.sim
-    kind = sim.scene.articulation(name).kind
+    articulation = sim.scene.articulation(name)
+    kind = articulation.kind
     pulling = goal > sim.joint_pos(name)
     sign = 1.0 if pulling else -1.0
     grip = sim.ee_pos - sim.handle_pos(name)
     grasped_at = sim.joint_pos(name)
     radius = cup_pose(in_base(sim, sim.ee_pos), pitch).radius
-    hinge = math.copysign(1.0, sim.scene.articulation(name).axis[2]) if kind == "fridge" else 0.0
 
     def cup_at(position: float) -> ArmPose:
-        hold = turned(grip, hinge * (position - grasped_at))
-        return cup_pose(in_base(sim, handle_at(sim, name, position) + hold), pitch)
+        hold = turned(grip, swing(articulation, position) - swing(articulation, grasped_at))
+        return cup_pose(in_base(sim, np.asarray(handle_at(articulation, position)) + hold), pitch)
 
     steepest = STEEPEST_RAD if kind == "fridge" else math.pi / 2
     target = grasped_at
@@ -212,5 +202,5 @@ def let_go(motion: Motion, base_movement: bool) -> Script:
 def go_before(motion: Motion, handle: NDArray[np.float64], direction: float) -> Script:
     """Drive to a place from which the handle can be pushed: on the side that its front faces."""
     sim = motion.sim
-    route, _ = plan_route(grid_now(sim), sim.base, handle, (direction,), PUSH_STAND_M)
+    route = plan_route(grid_now(sim), sim.base, handle, (direction,), PUSH_STAND_M, OPEN_SLANT)
     yield from follow(motion, route)

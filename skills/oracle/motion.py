@@ -81,7 +81,7 @@ class Motion:
                 return
             yield self.action(turn_rad_s=turn_rate(error))
 
-    def drive_line(self, end: tuple[float, float], yaw: float, speed_m_s: float = 0.6, timeout: int = 200) -> Script:
+    def drive_line(self, end: tuple[float, float], yaw: float, speed_m_s: float = 0.8, timeout: int = 200) -> Script:
         """Drive straight to a point while facing `yaw`, forwards or backwards, whichever it is."""
         heading = np.array([math.cos(yaw), math.sin(yaw)])
         left = np.array([-heading[1], heading[0]])

@@ -16,17 +16,20 @@ from hab.actions import Action
 from hab.navgrid import NavGrid
 from hab.simulator import Simulator
 from skills.oracle.motion import Motion, Script, approach_speed, turn_rate
-from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at
+from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at, under_board
 from skills.skill import Goal
 
 STAND_OFF_M = (1.05, 1.15, 1.25, 1.35, 0.95, 0.85)
-"""Distances from the target at which to stop when the next skill can drive."""
+"""Distances from the target at which to stop when the next skill can drive, the best first."""
+BOARD_STAND_OFF_M = (1.35, 1.30, 1.25, 1.40, 1.20, 1.15, 1.05, 0.95)
+"""The same before a board, where the arm has to unfold in front of it."""
+OPEN_SLANT, BOARD_SLANT = 2.0, 8.0
+"""How much way (m/rad) it is worth to come straight from the front; beside a board's or a fridge's walls, more."""
 WORK_M = (0.62, 0.68, 0.74, 0.80, 0.86, 0.92)
 """The same when it cannot: within the arm's reach."""
 ANGLES = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75)
 HINGE_SIDE_RAD = 0.35
 """A door's front turns towards its hinge as it opens: come from there, so that the cup never holds it edgeways."""
-DOOR_SIDE_RAD = 0.25
 ARM_SWEEP_M = 0.80
 LOOK_AHEAD_M = 0.35
 
@@ -35,7 +38,7 @@ class OracleNavigate:
     """`skills.skill.SkillPolicy`. `base_movement` says whether the skills that follow can drive."""
 
     def __init__(self, base_movement: bool) -> None:
-        self._distances = STAND_OFF_M if base_movement else WORK_M
+        self._base_movement = base_movement
 
     def reset(self, sim: Simulator, goal: Goal) -> None:
         self._script = self._run(sim, goal)
@@ -46,9 +49,11 @@ class OracleNavigate:
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)
         while True:
-            position, fronts = target_place(sim, goal)
+            position, fronts, boarded = target_place(sim, goal)
             grid = grid_now(sim)
-            route, pose = plan_route(grid, sim.base, position, fronts, self._distances)
+            distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if self._base_movement else WORK_M
+            slant = BOARD_SLANT if boarded else OPEN_SLANT
+            route = plan_route(grid, sim.base, position, fronts, distances, slant)
             yield from _back_off(motion, grid, route)
             arrived = yield from follow(motion, route)
             if arrived:
@@ -63,21 +68,19 @@ class OracleNavigate:
             yield from motion.drive_line((x - 0.3 * math.cos(yaw), y - 0.3 * math.sin(yaw)), yaw, timeout=40)
 
 
-def target_place(sim: Simulator, goal: Goal) -> tuple[NDArray[np.float64], tuple[float, ...]]:
-    """Return where the thing to go to is now (m, world) and the directions (rad, world) it is reached from."""
+def target_place(sim: Simulator, goal: Goal) -> tuple[NDArray[np.float64], tuple[float, ...], bool]:
+    """Return where the thing to go to is now (m, world), the directions (rad, world) it is reached from, and whether
+    it lies under a board."""
     if goal.articulation:
         a = sim.scene.articulation(goal.articulation)
         swing = HINGE_SIDE_RAD * math.copysign(1.0, a.axis[2]) if a.kind == "fridge" else 0.0
-        return np.asarray(goal.position), (a.yaw + swing,)
+        return np.asarray(goal.position), (a.yaw + swing,), False
     position = np.asarray(goal.position)
     if goal.object and sim.held != goal.object:
         position = sim.object_pos(goal.object)
     receptacle = receptacle_at(sim, position)
-    aside = 0.0
-    if receptacle.kind == "fridge":
-        # Past the opened door, which still covers some of the hinge's side.
-        aside = -DOOR_SIDE_RAD * math.copysign(1.0, sim.scene.articulation(receptacle.articulation).axis[2])
-    return position, tuple(receptacle.yaw + front + aside for front in receptacle.fronts)
+    fronts = tuple(receptacle.yaw + front for front in receptacle.fronts)
+    return position, fronts, under_board(receptacle)
 
 
 def plan_route(
@@ -86,8 +89,12 @@ def plan_route(
     position: NDArray[np.float64],
     fronts: tuple[float, ...],
     distances: tuple[float, ...],
-) -> tuple[NDArray[np.float64], tuple[float, float]]:
-    """Choose where to stop and return the way there, (N, 2) world points, with its last point."""
+    slant: float,
+) -> NDArray[np.float64]:
+    """Choose where to stop and return the way there, (N, 2) world points.
+
+    `slant`: metres of way that a radian off the straight direction is worth.
+    """
     near = np.maximum(0.0, ARM_SWEEP_M - grid.tall_clearance) + 2.0 * np.maximum(0.0, 0.45 - grid.clearance)
     cost = np.where(grid.free, 1.0 + 4.0 * near, np.inf)
     start = grid.cell(*grid.nearest_free(base[0], base[1]))
@@ -105,15 +112,14 @@ def plan_route(
                 if not np.isfinite(costs[cell]):
                     continue
                 closest = nearest_on_line(grid, position, angle, distance)
-                # 1 m of way is worth 0.5 rad of slant, and coming close enough to reach is worth a long way round.
-                total = costs[cell] * grid.cell_m + 2.0 * abs(off) + 0.3 * rank + 20.0 * max(0.0, closest - 0.70)
+                # Coming close enough to reach is worth a long way round.
+                total = costs[cell] * grid.cell_m + slant * abs(off) + 0.3 * rank + 20.0 * max(0.0, closest - 0.70)
                 total += 12.0 * max(0.0, ARM_SWEEP_M - float(grid.tall_clearance[cell]))
                 if total < best_cost:
                     best, best_cost = cell, total
     if best is None:
         best = grid.cell(*grid.nearest_free(position[0], position[1]))
-    route = np.array([grid.xy(*cell) for cell in search.traceback(best)])
-    return route, (float(route[-1, 0]), float(route[-1, 1]))
+    return np.array([grid.xy(*cell) for cell in search.traceback(best)])
 
 
 def _back_off(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Script:

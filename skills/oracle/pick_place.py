@@ -47,7 +47,7 @@ RETRIES = 3
 FALLEN_COST = 400.0
 """Setting an object down upright may take this many control steps; a fallen one is set down as it is."""
 PLACE_LIFT_M = 0.07
-MAX_TILT_RAD = np.deg2rad(16.0)
+MAX_TILT_RAD = np.deg2rad(20.0)
 """What is set down this much off upright rights itself."""
 
 
@@ -124,7 +124,7 @@ class OraclePick:
         if target is not None:
             there = pitches_for(receptacle_at(sim, target.goal_pos), target.goal_pos, contact)
             # The object may be set down a little tilted.
-            fitting = {p for p in here if min(abs(p - q) for q in there) <= MAX_TILT_RAD}
+            fitting = {p for p in here if is_ball(name) or min(abs(p - q) for q in there) <= MAX_TILT_RAD}
             here = fitting or here
         return tuple(sorted(here, reverse=True))
 
@@ -146,6 +146,8 @@ class OraclePlace:
         # Half the largest tilt is worth half a second, more of it ever more.
         tilts = [upright + part * MAX_TILT_RAD for part in (0.0, 0.5, -0.5, 1.0, -1.0)]
         near = [(p, 30.0 * abs(p - upright) / MAX_TILT_RAD) for p in tilts]
+        if is_ball(name):
+            near = [(p, 0.0) for p in PITCHES]
         if under_board(receptacle):
             near = [(p, cost) for p, cost in near if p < fitting + 0.03] or near[-1:]
         best = _choose(motion, name, position, near, self._base_movement)
@@ -224,6 +226,11 @@ def touch(motion: Motion, at: ArmPose, clear_m: float, slow_m: float, end_m: flo
                 motion.arm_goal = motion.sim.arm
                 yield from motion.wait(3)
                 return
+
+
+def is_ball(name: str) -> bool:
+    """Whether an object has no upright."""
+    return len(set(OBJECTS[name].half_extents)) == 1
 
 
 def thickness(name: str, pitch: float) -> float:

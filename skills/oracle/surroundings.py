@@ -11,12 +11,12 @@ import numpy as np
 from hab import robot
 from hab.furniture import EDGE_M
 from hab.mujoco.fetch import CUP_RADIUS_M
-from hab.navgrid import NavGrid, OrientedBox
-from hab.scene import Articulation, Receptacle
+from hab.navgrid import NavGrid
+from hab.openings import grid_with_openings, rotated
+from hab.scene import Receptacle
 from hab.simulator import Simulator
 from skills.oracle.arm import PAN_X_M, ArmPose, resting_near, solve, travel_steps
 
-AJAR_RAD_OR_M = 0.05
 PITCHES = tuple(np.deg2rad((85.0, 77.0, 69.0, 61.0, 53.0, 45.0, 38.0, 31.0, 24.0, 17.0)))
 LOW_CEILING_M = 0.60
 """Under less free height than this the cup must come in flat."""
@@ -38,47 +38,9 @@ class Reach:
     """Room above that the arm still reaches."""
 
 
-def opened_boxes(sim: Simulator) -> list[OrientedBox]:
-    """Return the footprints of doors and drawers that stand open."""
-    boxes = []
-    for a in sim.scene.articulations:
-        position = sim.joint_pos(a.name)
-        if abs(position) > AJAR_RAD_OR_M:
-            boxes.append(_footprint(a, position))
-    return boxes
-
-
-def _footprint(a: Articulation, position: float) -> OrientedBox:
-    corners = np.array(
-        [
-            (g.pos[0] + sx * g.size[0], g.pos[1] + sy * g.size[1])
-            for g in a.geoms
-            if g.shape == "box"
-            for sx in (-1, 1)
-            for sy in (-1, 1)
-        ]
-    )
-    low, high = corners.min(axis=0), corners.max(axis=0)
-    center, half = (low + high) / 2.0, (high - low) / 2.0
-    turn = 0.0
-    if a.kind == "fridge":
-        turn = position * math.copysign(1.0, a.axis[2])
-        center = np.asarray(a.anchor[:2]) + _rotate(turn, center - np.asarray(a.anchor[:2]))
-    else:
-        center = center + np.array([position, 0.0])
-    x, y = np.asarray(a.pos[:2]) + _rotate(a.yaw, center)
-    return float(x), float(y), a.yaw + turn, float(half[0]), float(half[1])
-
-
-def _rotate(angle: float, vector: Sequence[float] | np.ndarray) -> np.ndarray:
-    cos, sin = math.cos(angle), math.sin(angle)
-    return np.array([cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1]])
-
-
 def grid_now(sim: Simulator) -> NavGrid:
     """Return the navigation grid with what stands open as obstacles."""
-    boxes = opened_boxes(sim)
-    return sim.nav.with_boxes(boxes) if boxes else sim.nav
+    return grid_with_openings(sim.scene, sim.nav, {a.name: sim.joint_pos(a.name) for a in sim.scene.articulations})
 
 
 def receptacle_at(sim: Simulator, position: Sequence[float]) -> Receptacle:
@@ -87,8 +49,8 @@ def receptacle_at(sim: Simulator, position: Sequence[float]) -> Receptacle:
     def miss(r: Receptacle) -> float:
         shift = np.zeros(2)
         if r.kind == "drawer":
-            shift = _rotate(r.yaw, (sim.joint_pos(r.articulation), 0.0))
-        local = _rotate(-r.yaw, np.asarray(position[:2]) - np.asarray(r.center[:2]) - shift)
+            shift = rotated(r.yaw, (sim.joint_pos(r.articulation), 0.0))
+        local = rotated(-r.yaw, np.asarray(position[:2]) - np.asarray(r.center[:2]) - shift)
         outside = np.maximum(np.abs(local) - np.asarray(r.half_extents), 0.0)
         above = position[2] - r.center[2]
         return float(np.hypot(*outside)) + (abs(above) if above < 0.0 else max(0.0, above - 0.15))
@@ -108,14 +70,14 @@ def rim_m(receptacle: Receptacle) -> float:
 
 def depth_inside(receptacle: Receptacle, position: Sequence[float]) -> float:
     """Return how far (m) behind the receptacle's front edge a position lies."""
-    local = _rotate(-receptacle.yaw, np.asarray(position[:2]) - np.asarray(receptacle.center[:2]))
+    local = rotated(-receptacle.yaw, np.asarray(position[:2]) - np.asarray(receptacle.center[:2]))
     return receptacle.half_extents[0] + EDGE_M - float(local[0])
 
 
 def way_out(receptacle: Receptacle, position: Sequence[float], angle: float) -> float:
     """Return how far (m) it is from a position on a receptacle to its edge, in a direction (rad, world)."""
-    local = _rotate(-receptacle.yaw, np.asarray(position[:2]) - np.asarray(receptacle.center[:2]))
-    direction = _rotate(-receptacle.yaw, (math.cos(angle), math.sin(angle)))
+    local = rotated(-receptacle.yaw, np.asarray(position[:2]) - np.asarray(receptacle.center[:2]))
+    direction = rotated(-receptacle.yaw, (math.cos(angle), math.sin(angle)))
     half = np.asarray(receptacle.half_extents) + EDGE_M
     crossings = [
         (math.copysign(half[i], direction[i]) - local[i]) / direction[i] for i in (0, 1) if abs(direction[i]) > 1e-6

@@ -145,7 +145,7 @@ def test_bad_options_are_refused_in_one_line(options: dict[str, str]) -> None:
     assert "\n" not in str(error.value)
 
 
-# -- scenarios: reward, success, end -------------------------------------------------------------------------------------
+# -- scenarios: reward, success, end -----------------------------------------------------------------------------------
 
 
 def teleport(env: ScenarioEnv, name: str, position: Any) -> None:
@@ -174,7 +174,7 @@ def test_success_needs_every_object_at_its_goal(scenario: str) -> None:
         teleport(env, target.object, target.goal_pos)
         placed[i] = True
     _, reward, terminated, _, info = env.step(still())
-    assert reward == 100.0 and terminated and info["success"] and info["placed"].all()
+    assert reward == 100.0 and terminated and info["success"] and all(info["placed"])
     errors = [np.linalg.norm(env.sim.object_pos(t.object) - t.goal_pos) for t in targets]
     np.testing.assert_allclose(info["object_to_goal_distance"], errors)
 
@@ -185,7 +185,7 @@ def test_what_is_in_hand_is_not_placed() -> None:
     first, second = env.sim.episode.targets
     teleport(env, second.object, second.goal_pos)
     env.sim.hold(first.object)
-    env._goals[0] = env.sim.object_pos(first.object)  # as if the goal were where the hand is
+    env._goals[0] = tuple(env.sim.object_pos(first.object))  # as if the goal were where the hand is
     for _ in range(3):
         _, reward, terminated, _, info = env.step(still(grip_action=1.0))
     assert reward == 0.0 and not terminated and info["object_to_goal_distance"][0] < 0.02
@@ -197,7 +197,7 @@ def test_what_is_in_hand_is_not_placed() -> None:
         teleport(env, target.object, target.goal_pos)
     env.sim.hold(other)
     _, reward, terminated, _, info = env.step(still(grip_action=1.0))
-    assert reward == 0.0 and not terminated and info["placed"].all() and not info["success"]
+    assert reward == 0.0 and not terminated and all(info["placed"]) and not info["success"]
 
 
 def test_stop_and_time_end_the_episode() -> None:

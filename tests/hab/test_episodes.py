@@ -25,8 +25,7 @@ from hab.objects import OBJECTS
 from hab.scene import Receptacle
 from skills import make_env
 
-FROZEN: dict[str, str] = {
-}
+FROZEN: dict[str, str] = {}
 """First 16 digits of the SHA-256 of the contents of 100 episodes, or of 10 start states, each."""
 
 BASE_FREE = ("pick", "place")

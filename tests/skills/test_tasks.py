@@ -60,7 +60,7 @@ def test_unknown_skill_is_refused() -> None:
     assert set(TASKS) == set(SKILLS)
 
 
-# -- start states --------------------------------------------------------------------------------------------------------
+# -- start states ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("base_movement", [True, False])
@@ -128,7 +128,7 @@ def test_objects_are_picked_from_opened_containers_too() -> None:
     assert {"drawer", "fridge"} < kinds
 
 
-# -- rewards add up --------------------------------------------------------------------------------------------------------
+# -- rewards add up ----------------------------------------------------------------------------------------------------
 
 
 def rollout(env: Any, seed: int, steps: int = 80) -> tuple[list[Any], list[dict[str, Any]], list[float]]:
@@ -232,7 +232,7 @@ def holds(skill: str, env: Any, action: Any) -> bool:
     return bool(done and sim.held == "" and rest)
 
 
-# -- terms, one by one -----------------------------------------------------------------------------------------------------
+# -- terms, one by one -------------------------------------------------------------------------------------------------
 
 COMMON = {"rest_m": 0.5, "seal_broke": False, "force_added_n": 0.0, "force_total_n": 0.0}
 metres = st.floats(0.0, 3.0)

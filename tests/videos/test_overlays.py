@@ -27,4 +27,4 @@ def test_frames_have_sizes_that_video_codecs_take() -> None:
     frame = compose(rgb, depth, "1/20 navigate", [("pick 1", True), ("place 1", False)])
     assert frame.shape == (480 + STRIP_HEIGHT, 640 + 480, 3)
     assert frame.shape[0] % 16 == frame.shape[1] % 16 == 0
-    assert tuple(frame[300, 700]) == (127, 127, 127)
+    assert tuple(frame[300, 700]) == (180, 180, 180)  # 255 sqrt(2.5 m / 5 m)
