@@ -202,5 +202,6 @@ def let_go(motion: Motion, base_movement: bool) -> Script:
 def go_before(motion: Motion, handle: NDArray[np.float64], direction: float) -> Script:
     """Drive to a place from which the handle can be pushed: on the side that its front faces."""
     sim = motion.sim
-    route = plan_route(grid_now(sim), sim.base, handle, (direction,), PUSH_STAND_M, OPEN_SLANT)
-    yield from follow(motion, route)
+    grid = grid_now(sim)
+    route = plan_route(grid, sim.base, handle, (direction,), PUSH_STAND_M, OPEN_SLANT, [])
+    yield from follow(motion, grid, route)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from skimage.graph import MCP_Geometric
 
 from hab.actions import Action
-from hab.navgrid import NavGrid
+from hab.navgrid import NavGrid, OrientedBox
+from hab.openings import opened_boxes
 from hab.simulator import Simulator
 from skills.oracle.motion import Motion, Script, approach_speed, turn_rate
 from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at, under_board
@@ -30,7 +31,10 @@ WORK_M = (0.62, 0.68, 0.74, 0.80, 0.86, 0.92)
 ANGLES = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75)
 HINGE_SIDE_RAD = 0.35
 """A door's front turns towards its hinge as it opens: come from there, so that the cup never holds it edgeways."""
+ARM_PASS_M = 0.16
 ARM_SWEEP_M = 0.80
+HAND_RADIUS_M, HAND_AZIMUTH_RAD, HAND_ROOM_M = 0.69, -0.36, 0.12
+"""Where the resting hand is from the base's centre, and its half width with some room."""
 LOOK_AHEAD_M = 0.35
 
 
@@ -53,12 +57,12 @@ class OracleNavigate:
             grid = grid_now(sim)
             distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if self._base_movement else WORK_M
             slant = BOARD_SLANT if boarded else OPEN_SLANT
-            route = plan_route(grid, sim.base, position, fronts, distances, slant)
+            route = plan_route(grid, sim.base, position, fronts, distances, slant, opened_doors(sim))
             yield from _back_off(motion, grid, route)
-            arrived = yield from follow(motion, route)
+            arrived = yield from follow(motion, grid, route)
             if arrived:
                 x, y, _ = sim.base
-                yield from motion.turn_to(math.atan2(position[1] - y, position[0] - x))
+                yield from turn_clear(motion, grid, math.atan2(position[1] - y, position[0] - x))
                 for _ in range(6):
                     yield motion.action()
                 while True:
@@ -90,10 +94,11 @@ def plan_route(
     fronts: tuple[float, ...],
     distances: tuple[float, ...],
     slant: float,
+    doors: list[OrientedBox],
 ) -> NDArray[np.float64]:
     """Choose where to stop and return the way there, (N, 2) world points.
 
-    `slant`: metres of way that a radian off the straight direction is worth.
+    `slant`: metres of way that a radian off the straight direction is worth. `doors`: what the arm must not reach through.
     """
     near = np.maximum(0.0, ARM_SWEEP_M - grid.tall_clearance) + 2.0 * np.maximum(0.0, 0.45 - grid.clearance)
     cost = np.where(grid.free, 1.0 + 4.0 * near, np.inf)
@@ -115,11 +120,29 @@ def plan_route(
                 # Coming close enough to reach is worth a long way round.
                 total = costs[cell] * grid.cell_m + slant * abs(off) + 0.3 * rank + 20.0 * max(0.0, closest - 0.70)
                 total += 12.0 * max(0.0, ARM_SWEEP_M - float(grid.tall_clearance[cell]))
+                total += 10.0 * any(_crosses(door, (x, y), position) for door in doors)
                 if total < best_cost:
                     best, best_cost = cell, total
     if best is None:
         best = grid.cell(*grid.nearest_free(position[0], position[1]))
     return np.array([grid.xy(*cell) for cell in search.traceback(best)])
+
+
+def opened_doors(sim: Simulator) -> list[OrientedBox]:
+    """Return the footprints of the fridge doors that stand open (a drawer is reached into, not past)."""
+    doors = {a.name: sim.joint_pos(a.name) for a in sim.scene.articulations if a.kind == "fridge"}
+    return opened_boxes(sim.scene, doors)
+
+
+def _crosses(box: OrientedBox, start: tuple[float, float], end: NDArray[np.float64]) -> bool:
+    """Whether the arm, from a base at `start` to a point at `end`, comes within `ARM_PASS_M` of a box."""
+    cx, cy, yaw, hx, hy = box
+    along = np.linspace(0.25, 1.0, 12)[:, None]
+    points = np.asarray(start) + along * (end[:2] - np.asarray(start)) - (cx, cy)
+    cos, sin = math.cos(yaw), math.sin(yaw)
+    outside_x = np.maximum(np.abs(cos * points[:, 0] + sin * points[:, 1]) - hx, 0.0)
+    outside_y = np.maximum(np.abs(cos * points[:, 1] - sin * points[:, 0]) - hy, 0.0)
+    return bool((np.hypot(outside_x, outside_y) < ARM_PASS_M).any())
 
 
 def _back_off(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Script:
@@ -148,11 +171,38 @@ def _room(grid: NavGrid, x: float, y: float) -> float:
     return float(grid.tall_clearance[min(max(i, 0), grid.shape[0] - 1), min(max(j, 0), grid.shape[1] - 1)])
 
 
-def follow(motion: Motion, route: NDArray[np.float64]) -> Script:
+def turn_clear(motion: Motion, grid: NavGrid, yaw: float) -> Script:
+    """Turn in place to a heading, the way round on which the resting arm meets less; the shorter one if it is a tie."""
+    start = motion.sim.base
+    short = math.remainder(yaw - start[2], math.tau)
+    long = short - math.copysign(math.tau, short)
+    turn = min((short, long), key=lambda turn: (_blocked(grid, start, turn), abs(turn)))
+    if abs(short) < 0.35:
+        turn = short
+    goal = start[2] + turn
+    for _ in range(250):
+        error = goal - motion.sim.base[2]
+        if abs(error) < 0.03:
+            return
+        yield motion.action(turn_rad_s=turn_rate(error))
+
+
+def _blocked(grid: NavGrid, base: NDArray[np.float64], turn: float) -> int:
+    """Count the headings of a turn (rad, from the base's own) at which the resting hand would be inside something."""
+    headings = base[2] + np.linspace(0.0, turn, max(2, int(abs(turn) / 0.1)))
+    hands = zip(
+        base[0] + HAND_RADIUS_M * np.cos(headings + HAND_AZIMUTH_RAD),
+        base[1] + HAND_RADIUS_M * np.sin(headings + HAND_AZIMUTH_RAD),
+        strict=True,
+    )
+    return sum(_room(grid, x, y) < HAND_ROOM_M for x, y in hands)
+
+
+def follow(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Script:
     """Pure pursuit along the route; returns whether its end was reached."""
     sim = motion.sim
     lengths = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
-    progress, stuck = 0, 0
+    progress, stuck, turned = 0, 0, 0
     while True:
         here = sim.base
         window = route[progress : progress + 20]
@@ -164,7 +214,13 @@ def follow(motion: Motion, route: NDArray[np.float64]) -> Script:
         ahead = int(np.searchsorted(lengths, lengths[progress] + LOOK_AHEAD_M))
         aim = route[min(ahead, len(route) - 1)]
         error = math.remainder(math.atan2(aim[1] - here[1], aim[0] - here[0]) - here[2], math.tau)
-        speed = approach_speed(max(left, to_end)) * max(0.0, math.cos(error)) ** 2 if abs(error) < 0.8 else 0.0
+        if abs(error) > 0.8:
+            yield from turn_clear(motion, grid, math.atan2(aim[1] - here[1], aim[0] - here[0]))
+            turned += 1
+            if turned > 12:
+                return False
+            continue
+        speed = approach_speed(max(left, to_end)) * max(0.0, math.cos(error)) ** 2
         yield motion.action(speed, turn_rate(error))
         moved = np.hypot(*(sim.base[:2] - here[:2])) + 0.3 * abs(sim.base[2] - here[2])
         stuck = stuck + 1 if moved < 0.003 else 0

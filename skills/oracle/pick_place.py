@@ -39,6 +39,8 @@ from skills.skill import Goal
 APPROACH_M = 0.05
 """The last stretch, along the cup's axis, starts this far from the object's surface."""
 LIFT_M = 0.06
+FOLD_BELOW_M = 0.80
+"""After setting down lower than this the arm folds up while the base backs out; higher, it would sweep the object."""
 RIM_CLEAR_M = 0.04
 RETREAT_M = 0.30
 ARM_LENGTH_M = 0.85
@@ -384,7 +386,7 @@ def move_out(
     if base_movement:
         receptacle = receptacle_at(sim, position)
         x, y, yaw = sim.base
-        if not sim.held and not under_board(receptacle):
+        if not sim.held and not under_board(receptacle) and pose.z < FOLD_BELOW_M:
             motion.arm_goal = resting_near(sim.arm_target)
         # Out until the resting arm, and what hangs from it, is clear of the edge. The cup stays away from its resting
         # place for so long: there the skill ends, and the chain lowers the arm.

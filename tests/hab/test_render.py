@@ -114,11 +114,16 @@ def test_the_camera_sees_no_head_from_inside(sim: MujocoSimulator) -> None:
 
 def test_a_forgotten_camera_spoils_no_other(sim: MujocoSimulator) -> None:
     sim.reset(make_episode("tidy_house", "val", 0))
+    start = sim.base
     camera = HeadCamera(sim.model)
     camera.depth(sim.data)
-    before = sim.depth()  # from here on sim's context is current, in which the names of the other would be freed
+    before = sim.depth()
+    sim.place_robot(start + np.array([0.0, 0.0, 1.0]))
+    assert not np.array_equal(sim.depth(), before)
+    # Now sim's context is current, in which the garbage collector would free the other's names.
     del camera
     gc.collect()
+    sim.place_robot(start)
     assert np.array_equal(sim.depth(), before)
 
 
