@@ -16,6 +16,8 @@ from hab.scene import Articulation, Geom, Scene
 TIMESTEP_S = 1 / 120
 SCENE_GROUP, DECORATION_GROUP = 0, 4
 """Geom groups: what is visible and collides; what is only seen."""
+ANYTHING, STATIC = 1, 2
+"""Collision bits: everything solid has the first one; furniture and floor have the second one, too."""
 DOOR_KG, DRAWER_KG = 8.0, 3.0
 FLOOR_MARGIN_M = 0.1
 """The floor is drawn that far under the outer walls."""
@@ -76,7 +78,9 @@ def scene_to_spec(scene: Scene, objects: Sequence[str]) -> mujoco.MjSpec:
     for piece in scene.furniture:
         body = world.add_body(name=piece.name)
         for geom in piece.geoms:
-            _add_geom(body, geom, geom.name)
+            added = _add_geom(body, geom, geom.name)
+            if geom.collides:
+                added.contype = added.conaffinity = ANYTHING | STATIC
     for articulation in scene.articulations:
         _add_articulation(spec, articulation)
     for i, name in enumerate(objects):
@@ -131,6 +135,8 @@ def _floor(spec: mujoco.MjSpec, scene: Scene) -> None:
         material=scene.floor_material,
         condim=3,
         friction=[0.8, 0.005, 0.0001],
+        contype=ANYTHING | STATIC,
+        conaffinity=ANYTHING | STATIC,
         group=SCENE_GROUP,
     )
 

@@ -29,7 +29,7 @@ from hab.actions import (
 )
 from hab.episodes import Episode, load_grid, load_scene
 from hab.mujoco import fetch
-from hab.mujoco.build import scene_to_spec
+from hab.mujoco.build import ANYTHING, STATIC, scene_to_spec
 from hab.mujoco.render import HeadCamera, ThirdPersonCamera
 from hab.objects import OBJECTS
 from hab.simulator import Overlay
@@ -106,7 +106,7 @@ class MujocoSimulator:
         data.qpos[self._base_qpos] = base
         data.qpos[self._arm_qpos] = arm
         data.eq_active[:] = 0
-        self.model.geom_contype[self._cup] = self.model.geom_conaffinity[self._cup] = 1
+        self.model.geom_contype[self._cup] = self.model.geom_conaffinity[self._cup] = ANYTHING
         data.qacc_warmstart[:] = 0.0
         self._target = np.array(arm, dtype=np.float64)
         self._base_ctrl[:] = 0.0
@@ -391,12 +391,12 @@ class MujocoSimulator:
         self._hold_point = mat.T @ (data.xpos[body] + other @ self._hold_local - pos)
         data.eq_active[eq] = 1
         # The seal stands for the contact from now on: a rigid rim would lever a swivelling cup off, and fight the weld.
-        model.geom_contype[self._cup] = model.geom_conaffinity[self._cup] = 0
+        model.geom_contype[self._cup] = model.geom_conaffinity[self._cup] = STATIC
         self._held, self._held_eq = name, eq
 
     def _release(self) -> None:
         self.data.eq_active[self._held_eq] = 0
-        self.model.geom_contype[self._cup] = self.model.geom_conaffinity[self._cup] = 1
+        self.model.geom_contype[self._cup] = self.model.geom_conaffinity[self._cup] = ANYTHING
         # What was held still for a while has a full count of idle steps and would fall asleep in mid-air.
         tree = self.model.body_treeid[self.model.eq_obj2id[self._held_eq]]
         self.data.tree_asleep[tree] = -(1 + _MIN_AWAKE_STEPS)

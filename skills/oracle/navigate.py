@@ -101,7 +101,7 @@ def plan_route(
     `slant`: metres of way that a radian off the straight direction is worth. `doors`: what the arm must not reach through.
     """
     near = np.maximum(0.0, ARM_SWEEP_M - grid.tall_clearance) + 2.0 * np.maximum(0.0, 0.45 - grid.clearance)
-    cost = np.where(grid.free, 1.0 + 4.0 * near, np.inf)
+    cost = np.where(grid.free, 1.0 + 6.0 * near, np.inf)
     start = grid.cell(*grid.nearest_free(base[0], base[1]))
     search = MCP_Geometric(cost, fully_connected=True)
     costs, _ = search.find_costs([start])

@@ -76,7 +76,7 @@ class OraclePick:
                 over_rim = (rim_m(receptacle) + RIM_CLEAR_M) / math.sin(pitch) if rim_m(receptacle) else 0.0
                 return max(APPROACH_M + thickness(name, pitch), over_rim)
 
-            lift = max(LIFT_M, rim_m(receptacle) + RIM_CLEAR_M)
+            lift = max(LIFT_M, rim_m(receptacle) + RIM_CLEAR_M, rise_over_others(sim, name, position))
             reach = self._choose_reach(motion, position, name, clearance, lift)
             clear = clearance(reach.pitch)
             yield from move_in(motion, position, reach, clear, 0.0, self._base_movement, receptacle)
@@ -145,9 +145,9 @@ class OraclePlace:
             return OBJECTS[name].half_height_m - object_in_cup(sim, name, pitch)[2]
 
         fitting = max(pitches_for(receptacle, position, contact))
-        # Half the largest tilt is worth half a second, more of it ever more.
-        tilts = [upright + part * MAX_TILT_RAD for part in (0.0, 0.5, -0.5, 1.0, -1.0)]
-        near = [(p, 30.0 * abs(p - upright) / MAX_TILT_RAD) for p in tilts]
+        # An object set down beyond `MAX_TILT_RAD` may fall over, within its goal's radius: worth it for a few seconds.
+        tilts = [upright + part * MAX_TILT_RAD for part in (0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0)]
+        near = [(p, 30.0 * (abs(p - upright) / MAX_TILT_RAD) ** 1.5) for p in tilts]
         if is_ball(name):
             near = [(p, 0.0) for p in PITCHES]
         if under_board(receptacle):
@@ -230,6 +230,27 @@ def touch(motion: Motion, at: ArmPose, clear_m: float, slow_m: float, end_m: flo
                 return
 
 
+def rise_over_others(sim: Simulator, name: str, position: NDArray[np.float64]) -> float:
+    """Return how far (m) an object at a position must be lifted to pass over what stands between it and the base."""
+    x, y, _ = sim.base
+    bottom = float(position[2]) - OBJECTS[name].half_height_m
+    way = np.array([x, y]) - position[:2]
+    length = float(np.hypot(*way))
+    rise = 0.0
+    for other, model in OBJECTS.items():
+        place = sim.object_pos(other)
+        ahead = float((place[:2] - position[:2]) @ way) / length
+        aside = abs(float(way[0] * (place[1] - position[1]) - way[1] * (place[0] - position[0]))) / length
+        if (
+            other not in (name, sim.held)
+            and 0.0 < ahead < length
+            and aside < OBJECTS[name].radius_m + model.radius_m + 0.03
+            and abs(place[2] - model.half_height_m - bottom) < 0.1
+        ):
+            rise = max(rise, float(place[2]) + model.half_extents[2] - bottom + 0.03)
+    return rise
+
+
 def is_ball(name: str) -> bool:
     """Whether an object has no upright."""
     return len(set(OBJECTS[name].half_extents)) == 1
@@ -246,11 +267,12 @@ def _choose(
 ) -> tuple[float, Reach, float] | None:
     """Return the cheapest of some (pitch, extra cost) as pitch, reach and cost in control steps."""
     best: tuple[float, Reach, float] | None = None
+    lift = max(PLACE_LIFT_M, rise_over_others(motion.sim, name, position))
     for pitch, extra in pitches:
         ahead = object_in_cup(motion.sim, name, pitch)[0]
         height = float(position[2]) - cup_below(motion.sim, name, pitch)
         found = choose_reach(
-            motion, position, (pitch,), lambda _: 0.0, PLACE_LIFT_M, base_movement, height, ahead
+            motion, position, (pitch,), lambda _: 0.0, lift, base_movement, height, ahead
         )
         if found is not None and (best is None or found.cost_steps + extra < best[2]):
             best = pitch, found, found.cost_steps + extra
@@ -285,7 +307,7 @@ def choose_reach(
     found = next(
         (
             found
-            for lift in (lift_m, 0.5 * lift_m, 0.02)
+            for lift in (lift_m, 0.75 * lift_m, 0.5 * lift_m, 0.02)
             if (found := reaches(height, pitches, clear_m, lift, stretch_m))
         ),
         [],
