@@ -191,6 +191,9 @@ def _add_object(spec: mujoco.MjSpec, model: ObjectModel, park: tuple[float, floa
         # Soft fruit does not roll away: rolling resistance (metres) is far above that of a hard ball.
         shape.condim = 6 if geom.shape == "sphere" else 4
         shape.friction = [0.9, 0.01, 0.004]
+        # Stiff, with precedence over what it touches: MuJoCo scales contact by mass, and an arm that presses a 50 g
+        # orange onto a table with 200 N would otherwise sink it by its radius.
+        shape.priority, shape.solimp = 1, (0.98, 0.995, 0.001, 0.5, 2.0)
         added.append((geom, shape))
     _share_mass(added, model.mass_kg)
 

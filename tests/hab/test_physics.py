@@ -266,7 +266,8 @@ def test_random_actions_explode_nothing() -> None:
             speeds = np.linalg.norm(sim.data.qvel[dofs[:, None] + np.arange(3)], axis=1)
             assert np.isfinite(sim.data.qpos).all() and speeds.max() < 6.0, names[int(speeds.argmax())]
             assert sim.object_positions(names)[:, 2].min() > 0.0
-            assert deepest(sim) > -0.02
+            # An object between hand and table is squeezed, but does not sink into either.
+            assert sim.data.contact.dist.min(initial=0.0) > -0.02
         moved += bool(np.abs(sim.object_positions(names) - before).max() > 0.01)
     assert moved >= 4
 

@@ -142,7 +142,7 @@ def test_surfaces_are_where_rays_find_them(seed: int) -> None:
     groups, hit = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8), np.zeros(1, dtype=np.int32)
     for receptacle in scene.receptacles:
         hx, hy = receptacle.half_extents
-        assert hx > 0.05 and hy > 0.05
+        assert hx > 0.025 and hy > 0.05
         margin = 0.0 if receptacle.articulation else EDGE_M - 0.025
         for lx, ly in itertools.product((-hx, 0.0, hx + margin), (-hy, 0.0, hy)):
             x, y = world_point(receptacle, lx, ly)
