@@ -12,6 +12,7 @@ from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_epis
 from hab.navgrid import NavGrid
 from hab.openings import rotated
 from hab.scene import Receptacle, Scene
+from skills.oracle.arm import cup_pose, solve
 from skills.skill import Goal
 
 SPAWN_MAX_M = 2.0
@@ -19,6 +20,10 @@ SPAWN_MAX_M = 2.0
 YAW_NOISE_RAD, BASE_NOISE_M = 0.523599, 0.05
 DRAWER_OPENED_M, FRIDGE_OPENED_RAD = (0.42, 0.50), (1.25, 2.1)
 """Where Open Cabinet and Open Fridge leave what they open."""
+LIFT_M, LOW_CEILING_M = 0.08, 0.60
+PITCHES_RAD = tuple(np.deg2rad(range(20, 90, 10)))
+FLAT_PITCHES_RAD = tuple(np.deg2rad((15, 25, 35)))
+"""How steeply the cup may come at an object: under a low ceiling only flat."""
 _CANDIDATES = 40
 
 Pose = tuple[float, float, float]
@@ -44,19 +49,28 @@ def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int)
 
 
 def opened(scene: Scene, episode: Episode, rng: np.random.Generator) -> Episode:
-    """Return the episode with what holds its targets opened; what lies in a drawer has come out with it."""
-    objects, targets, joints = dict(episode.objects), [], dict(episode.joints)
+    """Return the episode with what holds its targets opened."""
     for target in episode.targets:
         name = scene.receptacle(target.start_receptacle).articulation
-        if name and name not in joints:
+        if name and name not in episode.joints:
             drawer = scene.articulation(name).kind == "cabinet"
-            joints[name] = float(rng.uniform(*(DRAWER_OPENED_M if drawer else FRIDGE_OPENED_RAD)))
-            if drawer:
-                out = rotated(scene.articulation(name).yaw, (joints[name], 0.0))
-                x, y, z = target.start_pos
-                target = replace(target, start_pos=(x + float(out[0]), y + float(out[1]), z))
-                objects[target.object] = (target.start_pos, objects[target.object][1])
+            position = float(rng.uniform(*(DRAWER_OPENED_M if drawer else FRIDGE_OPENED_RAD)))
+            episode = at_position(scene, episode, name, position)
+    return episode
+
+
+def at_position(scene: Scene, episode: Episode, name: str, position: float) -> Episode:
+    """Return the episode with a door or drawer at a position (m or rad); what lies in a drawer has come out with it."""
+    objects, targets = dict(episode.objects), []
+    for target in episode.targets:
+        inside = scene.receptacle(target.start_receptacle).articulation == name
+        if inside and scene.articulation(name).kind == "cabinet":
+            out = rotated(scene.articulation(name).yaw, (position, 0.0))
+            x, y, z = target.start_pos
+            target = replace(target, start_pos=(x + float(out[0]), y + float(out[1]), z))
+            objects[target.object] = (target.start_pos, objects[target.object][1])
         targets.append(target)
+    joints = {**episode.joints, name: position}
     return replace(episode, objects=objects, targets=tuple(targets), joints=joints)
 
 
@@ -94,7 +108,7 @@ def poses_near(
 def closest_poses(
     grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
 ) -> Iterator[Pose]:
-    """Yield base poses that face a position from within the arm's reach, the closest first."""
+    """Yield base poses that face a position and from which the arm gets at it without driving, the closest first."""
     working_pose(grid, receptacle, position)
     cells = _cells_within(grid, position, REACH_M[1])
     points = np.array([grid.xy(int(i), int(j)) for i, j in cells]).reshape(-1, 2)
@@ -105,8 +119,18 @@ def closest_poses(
         x, y = float(points[k, 0] + noise[0]), float(points[k, 1] + noise[1])
         angle = facing(position, (x, y))
         before = any(abs(math.remainder(angle - front, math.tau)) < 0.8 for front in fronts)
-        if before and grid.is_free(x, y) and math.dist((x, y), position[:2]) >= REACH_M[0]:
-            yield x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
+        pose = x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
+        if before and grid.is_free(x, y) and arm_reaches(pose, receptacle, position):
+            yield pose
+
+
+def arm_reaches(base: Pose, receptacle: Receptacle, position: Sequence[float]) -> bool:
+    """Whether the cup gets to a position and can lift off from there; flat if there is a board above."""
+    x, y, yaw = base
+    dx, dy = rotated(-yaw, (position[0] - x, position[1] - y))
+    at, above = np.array([dx, dy, position[2]]), np.array([dx, dy, position[2] + LIFT_M])
+    pitches = FLAT_PITCHES_RAD if receptacle.clearance_m < LOW_CEILING_M else PITCHES_RAD
+    return any(solve(cup_pose(at, p)) is not None and solve(cup_pose(above, p)) is not None for p in pitches)
 
 
 def facing(base: Sequence[float], position: Sequence[float]) -> float:

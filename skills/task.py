@@ -55,17 +55,23 @@ class State:
 
 
 S = TypeVar("S", bound=State)
-Sensor = tuple[int, Callable[[MujocoSimulator, RobotPose, NDArray[np.float64]], NDArray[np.float32]]]
-"""Size, and a function of the simulator, the robot's pose and the goal's position (1, 3)."""
+Sensor = tuple[spaces.Box, Callable[[MujocoSimulator, RobotPose, NDArray[np.float64]], NDArray[np.float32]]]
+"""Space, and a function of the simulator, the robot's pose and the goal's position (1, 3)."""
 
 SENSORS: dict[str, Sensor] = {
-    "joint": (7, lambda sim, pose, goal: sensors.joint(sim)),
-    "is_holding": (1, lambda sim, pose, goal: sensors.is_holding(sim)),
-    "ee_pos": (3, lambda sim, pose, goal: sensors.ee_pos(pose)),
-    "relative_resting_position": (3, lambda sim, pose, goal: sensors.relative_resting_position(pose)),
-    "obj_start_sensor": (3, lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
-    "obj_goal_sensor": (3, lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
-    "goal_to_agent_gps_compass": (2, lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1])),
+    "joint": (sensors.vector_space(7), lambda sim, pose, goal: sensors.joint(sim)),
+    "is_holding": (spaces.Box(0.0, 1.0, (1,), np.float32), lambda sim, pose, goal: sensors.is_holding(sim)),
+    "ee_pos": (sensors.vector_space(3), lambda sim, pose, goal: sensors.ee_pos(pose)),
+    "relative_resting_position": (
+        sensors.vector_space(3),
+        lambda sim, pose, goal: sensors.relative_resting_position(pose),
+    ),
+    "obj_start_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
+    "obj_goal_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
+    "goal_to_agent_gps_compass": (
+        sensors.vector_space(2),
+        lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1]),
+    ),
 }
 """A skill's `goal.position` is its object's start or goal, or its navigation target."""
 
@@ -106,8 +112,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.observation_space = spaces.Dict(
             {
                 **sensors.exteroception_space(obs),
-                **{key: sensors.vector_space(SENSORS[key][0]) for key in self.keys if key != "is_holding"},
-                **({"is_holding": spaces.Box(0.0, 1.0, (1,), np.float32)} if "is_holding" in self.keys else {}),
+                **{key: SENSORS[key][0] for key in self.keys},
             }
         )
         self.goal = Goal((0.0, 0.0, 0.0))

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import ARM_DELTA_RAD, Action
-from hab.openings import handle_at, rotated, swing
+from hab.measures import CLOSED_SLACK
+from hab.openings import handle_at, link_to_world, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
 from skills.oracle.arm import ArmPose, cup_pose, resting_near, solve
 from skills.oracle.motion import Motion, Script
-from skills.oracle.navigate import OPEN_SLANT, follow, plan_route
+from skills.oracle.navigate import HINGE_SIDE_RAD, OPEN_SLANT, follow, plan_route
 from skills.oracle.pick_place import choose_reach, in_base, move_in, touch
 from skills.oracle.surroundings import Reach, backed_off, grid_now
 from skills.skill import Goal
@@ -27,6 +28,7 @@ from skills.skill import Goal
 HANDLE_PITCHES = {
     "cabinet": tuple(np.deg2rad((70.0, 60.0, 50.0, 40.0))),
     "fridge": tuple(np.deg2rad((40.0, 30.0, 20.0))),
+    "push": tuple(np.deg2rad((65.0, 55.0, 45.0, 35.0))),
 }
 """A steep hand is near its resting pose; but a door's handle turns under the cup, and a steep hand would hit it."""
 STEEPEST_RAD = np.deg2rad(45.0)
@@ -39,6 +41,9 @@ STEP = {"cabinet": 0.011, "fridge": 0.02}
 """… and at most this much (m, rad) further per control step: 0.33 m/s, 0.6 rad/s."""
 OVERSHOOT = {"cabinet": 0.02, "fridge": 0.03}
 SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)))
+DOOR_STAND_M = (1.05, 1.0, 1.1, 1.15, 0.95)
+PUSH_ASIDE_RAD = 0.6
+"""From within this much of the front's direction it can be pushed shut."""
 PUSH_STAND_M = (0.70, 0.76, 0.82, 0.64, 0.88)
 
 
@@ -60,6 +65,9 @@ class OracleOpen:
         goal = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + OPEN_BEYOND[kind]
         while sim.joint_pos(name) < goal - 0.05:
             handle = sim.handle_pos(name)
+            if kind == "fridge" and self._base_movement and hinge_aside(sim, name) < HINGE_SIDE_RAD / 2.0:
+                side = outward(sim, name) + HINGE_SIDE_RAD * math.copysign(1.0, sim.scene.articulation(name).axis[2])
+                yield from go_before(motion, handle, side, DOOR_STAND_M)
             reach = handle_reach(motion, handle, kind, self._base_movement)
             yield from move_in(motion, handle, reach, CLEAR_M, 0.0, self._base_movement)
             motion.suction = True
@@ -71,6 +79,13 @@ class OracleOpen:
             yield from let_go(motion, self._base_movement)
         while True:
             yield motion.action()
+
+
+def hinge_aside(sim: Simulator, name: str) -> float:
+    """Return how far (rad) towards its hinge, off the door's front, the base stands as seen from the handle."""
+    handle, (x, y, _) = sim.handle_pos(name), sim.base
+    aside = math.remainder(math.atan2(y - handle[1], x - handle[0]) - outward(sim, name), math.tau)
+    return aside * math.copysign(1.0, sim.scene.articulation(name).axis[2])
 
 
 class OracleClose:
@@ -88,14 +103,15 @@ class OracleClose:
     def _run(self, sim: Simulator, name: str) -> Script:
         motion = Motion(sim)
         motion.suction = False
-        kind = sim.scene.articulation(name).kind
-        while sim.joint_pos(name) > 0.03:
-            handle = sim.handle_pos(name)
-            if self._base_movement:
-                yield from go_before(motion, handle, outward(sim, name))
-            reach = handle_reach(motion, handle, kind, self._base_movement)
-            yield from move_in(motion, handle, reach, CLEAR_M, 0.0, self._base_movement)
-            at = cup_pose(in_base(sim, sim.handle_pos(name)), reach.pitch)
+        while sim.joint_pos(name) > CLOSED_SLACK / 2.0:
+            point = push_point(sim, name)
+            x, y, _ = sim.base
+            aside = math.remainder(math.atan2(y - point[1], x - point[0]) - outward(sim, name), math.tau)
+            if self._base_movement and abs(aside) > PUSH_ASIDE_RAD:
+                yield from go_before(motion, point, outward(sim, name), PUSH_STAND_M)
+            reach = handle_reach(motion, point, "push", self._base_movement)
+            yield from move_in(motion, point, reach, CLEAR_M, 0.0, self._base_movement)
+            at = cup_pose(in_base(sim, push_point(sim, name)), reach.pitch)
             yield from motion.arm_line(backed_off(at, CLEAR_M), backed_off(at, 0.0))
             yield from draw_along(motion, name, 0.0, reach.pitch, self._base_movement)
             yield from let_go(motion, self._base_movement)
@@ -103,9 +119,19 @@ class OracleClose:
             yield motion.action()
 
 
-def handle_reach(motion: Motion, handle: NDArray[np.float64], kind: str, base_movement: bool) -> Reach:
+def push_point(sim: Simulator, name: str) -> NDArray[np.float64]:
+    """Return where to push (3,), world: a drawer's handle; on a door the panel beside it, which catches no cup."""
+    a = sim.scene.articulation(name)
+    if a.kind != "fridge":
+        return sim.handle_pos(name)
+    x, y, z = a.handle_pos
+    beside = (x - 0.05, y + math.copysign(0.15, a.anchor[1] - y), z)
+    return np.asarray(link_to_world(a, sim.joint_pos(name), beside))
+
+
+def handle_reach(motion: Motion, handle: NDArray[np.float64], grip: str, base_movement: bool) -> Reach:
     """Choose how far from a handle to stand and at what pitch to come at it."""
-    pitches = HANDLE_PITCHES[kind]
+    pitches = HANDLE_PITCHES[grip]
     for stretch in (0.10, 0.07, 0.04, 0.02):
         found = choose_reach(motion, handle, pitches, lambda _: CLEAR_M, 0.0, base_movement, stretch_m=stretch)
         if found is not None:
@@ -199,9 +225,11 @@ def let_go(motion: Motion, base_movement: bool) -> Script:
     yield from motion.arm_to(resting_near(sim.arm_target))
 
 
-def go_before(motion: Motion, handle: NDArray[np.float64], direction: float) -> Script:
+def go_before(
+    motion: Motion, handle: NDArray[np.float64], direction: float, distances: tuple[float, ...]
+) -> Script:
     """Drive to a place from which the handle can be pushed: on the side that its front faces."""
     sim = motion.sim
     grid = grid_now(sim)
-    route = plan_route(grid, sim.base, handle, (direction,), PUSH_STAND_M, OPEN_SLANT, [])
+    route = plan_route(grid, sim.base, handle, (direction,), distances, OPEN_SLANT, [])
     yield from follow(motion, grid, route)

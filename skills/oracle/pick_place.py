@@ -363,10 +363,11 @@ def move_in(
         turned[0] = math.remainder(bearing - yaw, math.tau)
         yield from motion.arm_to(turned)
         return
-    if receptacle is not None and under_board(receptacle):
-        # The arm unfolds in front of the board, not under it.
-        outside = reach.distance_m + ahead_m - clear_m * math.cos(reach.pitch)
-        outside += depth_inside(receptacle, position) + 0.08
+    if receptacle is None or under_board(receptacle):
+        # The arm unfolds in front of the board or the drawer, not under or through it.
+        outside = reach.distance_m + ahead_m
+        if receptacle is not None:
+            outside += depth_inside(receptacle, position) + 0.08 - clear_m * math.cos(reach.pitch)
         yield from motion.turn_to(bearing)
         if math.hypot(position[0] - x, position[1] - y) < outside:
             end = (position[0] - outside * math.cos(bearing), position[1] - outside * math.sin(bearing))
