@@ -7,6 +7,7 @@ arm sticks out 0.7 m, so the path keeps away from tall things and the robot back
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ WORK_M = (0.62, 0.68, 0.74, 0.80, 0.86, 0.92)
 ANGLES = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75)
 HINGE_SIDE_RAD = 0.35
 """A door's front turns towards its hinge as it opens: come from there, so that the cup never holds it edgeways."""
+REACHABLE_M, BOARD_ASIDE_RAD = 0.95, 0.5
 ARM_PASS_M = 0.16
 ARM_SWEEP_M = 0.80
 HAND_RADIUS_M, HAND_AZIMUTH_RAD, HAND_ROOM_M = 0.69, -0.36, 0.12
@@ -52,24 +54,43 @@ class OracleNavigate:
 
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)
-        while True:
-            position, fronts, boarded = target_place(sim, goal)
-            grid = grid_now(sim)
-            distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if self._base_movement else WORK_M
-            slant = BOARD_SLANT if boarded else OPEN_SLANT
-            route = plan_route(grid, sim.base, position, fronts, distances, slant, opened_doors(sim))
-            yield from _back_off(motion, grid, route)
-            arrived = yield from follow(motion, grid, route)
-            if arrived:
-                x, y, _ = sim.base
-                yield from turn_clear(motion, grid, math.atan2(position[1] - y, position[0] - x))
-                for _ in range(6):
-                    yield motion.action()
-                while True:
-                    yield motion.action(stop=True)
+        while not (yield from drive_to(motion, goal, self._base_movement)):
             # Blocked by something that the grid does not know: back out a little and plan again.
             x, y, yaw = sim.base
             yield from motion.drive_line((x - 0.3 * math.cos(yaw), y - 0.3 * math.sin(yaw)), yaw, timeout=40)
+        yield from motion.wait(6)
+        while True:
+            yield motion.action(stop=True)
+
+
+def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Generator[Action, None, bool]:
+    """Drive to where a goal can be worked at and face it; returns whether it got there.
+
+    `stand_off`: stop where the next skill can drive in, else within the arm's reach.
+    """
+    sim = motion.sim
+    position, fronts, boarded = target_place(sim, goal)
+    grid = grid_now(sim)
+    distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if stand_off else WORK_M
+    slant = BOARD_SLANT if boarded else OPEN_SLANT
+    route = plan_route(grid, sim.base, position, fronts, distances, slant, opened_doors(sim))
+    yield from _back_off(motion, grid, route)
+    if not (yield from follow(motion, grid, route)):
+        return False
+    x, y, _ = sim.base
+    yield from turn_clear(motion, grid, math.atan2(position[1] - y, position[0] - x))
+    return True
+
+
+def must_go_round(sim: Simulator, goal: Goal) -> bool:
+    """Whether a goal cannot be worked at by driving straight towards it from here."""
+    position, fronts, boarded = target_place(sim, goal)
+    x, y, _ = sim.base
+    angle = math.atan2(y - position[1], x - position[0])
+    aside = min(abs(math.remainder(angle - front, math.tau)) for front in fronts)
+    start = max(0.5, math.hypot(x - position[0], y - position[1]))
+    far = nearest_on_line(grid_now(sim), position, angle, start) > REACHABLE_M
+    return far or (boarded and aside > BOARD_ASIDE_RAD) or any(_crosses(d, (x, y), position) for d in opened_doors(sim))
 
 
 def target_place(sim: Simulator, goal: Goal) -> tuple[NDArray[np.float64], tuple[float, ...], bool]:
@@ -198,7 +219,7 @@ def _blocked(grid: NavGrid, base: NDArray[np.float64], turn: float) -> int:
     return sum(_room(grid, x, y) < HAND_ROOM_M for x, y in hands)
 
 
-def follow(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Script:
+def follow(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Generator[Action, None, bool]:
     """Pure pursuit along the route; returns whether its end was reached."""
     sim = motion.sim
     lengths = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])

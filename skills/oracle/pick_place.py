@@ -20,6 +20,7 @@ from hab.scene import Receptacle
 from hab.simulator import Simulator
 from skills.oracle.arm import PAN_X_M, ArmPose, cup_pose, resting_near, solve
 from skills.oracle.motion import Motion, Script
+from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.surroundings import (
     PITCHES,
     Reach,
@@ -68,6 +69,8 @@ class OraclePick:
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)
         name = goal.object
+        if self._base_movement and must_go_round(sim, goal):
+            yield from drive_to(motion, goal, stand_off=True)
         for _ in range(RETRIES):
             position = sim.object_pos(name)
             receptacle = receptacle_at(sim, position)
@@ -172,6 +175,8 @@ class OraclePlace:
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)
         motion.suction = True
+        if self._base_movement and must_go_round(sim, goal):
+            yield from drive_to(motion, goal, stand_off=True)
         position = np.asarray(goal.position)
         receptacle = receptacle_at(sim, position)
         pitch, reach = self._choose_grip(motion, goal.object, position, receptacle)

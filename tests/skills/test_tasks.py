@@ -38,7 +38,7 @@ ACTS = {
 }
 ACTS |= {"open_cabinet": ACTS["open_fridge"], "close_cabinet": ACTS["close_fridge"]}
 SEES |= dict.fromkeys(("close_fridge", "open_cabinet", "close_cabinet"), SEES["open_fridge"])
-STEPS = dict.fromkeys(SKILLS, 300) | {"navigate": 1000}
+STEPS = dict.fromkeys(SKILLS, 400) | {"navigate": 1000, "pick": 300, "place": 300}
 
 
 def make(skill: str, base_movement: bool = True) -> Any:
@@ -326,4 +326,4 @@ def test_time_runs_out() -> None:
     action = {part: np.zeros(box.shape, np.float32) for part, box in env.action_space.items()}
     for _ in range(env.max_steps):
         *_, terminated, truncated, info = env.step(action)
-    assert truncated and not terminated and info["reason"] == "timeout" and info["num_steps"] == 300
+    assert truncated and not terminated and info["reason"] == "timeout" and info["num_steps"] == 400
