@@ -31,7 +31,7 @@ OBJECT_GAP_M = 0.06
 HEAD_ROOM_M = 0.18
 """Objects go only where this much stays free above them: the gripper's half thickness and some."""
 TOP_MAX_M = 1.06
-"""Objects stand no higher than this: with the torso at 0.15 m the arm has to lift them, and its shoulder is at 0.94 m."""
+"""Objects stand no higher than this: the arm has to lift them, and its shoulder is at 0.94 m."""
 REACH_M = (0.50, 0.95)
 """Base centre to object, nearest and farthest, from which the arm can work."""
 APPROACH_ANGLES = (0.0, 0.35, -0.35, 0.7, -0.7)

@@ -227,7 +227,12 @@ def shelf_unit(frame: Frame, name: str, depth: float, width: float, height: floa
     for i in (1, 2):
         clearance = levels[i + 1] - levels[i] - board
         piece.surface(
-            "shelf", (depth / 2 - BOARD_REACH_M, depth / 2 - EDGE_M), (EDGE_M - inner, inner - EDGE_M), levels[i], clearance, name=f"{name}_{i}"
+            "shelf",
+            (depth / 2 - BOARD_REACH_M, depth / 2 - EDGE_M),
+            (EDGE_M - inner, inner - EDGE_M),
+            levels[i],
+            clearance,
+            name=f"{name}_{i}",
         )
     return piece
 

@@ -108,8 +108,8 @@ class Placer:
         return True
 
     def undo(self, marks: tuple[int, int, int, int]) -> None:
-        for things, mark in zip((self.items, self.solids, self.zones, self.tall), marks, strict=True):
-            del things[mark:]
+        items, solids, zones, tall = marks
+        del self.items[items:], self.solids[solids:], self.zones[zones:], self.tall[tall:]
 
 
 def front_zone(depth: float, width: float, free: float) -> Rect:

@@ -29,6 +29,7 @@ REST_EE_BASE = np.array([0.5, 0.0, 1.0])
 """(3,) resting end-effector position, base frame (m)."""
 EE_OFFSET_M = 0.08
 """The end-effector lies this far along +x of the gripper link: the rim of the suction cup."""
+CUP_RADIUS_M = 0.02
 BASE_RADIUS_M = 0.28
 HEAD_CAMERA_POS = np.array([0.25, 0.0, 1.2])
 HEAD_CAMERA_TARGET = np.array([0.75, 0.0, 1.0])

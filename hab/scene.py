@@ -77,7 +77,8 @@ class Receptacle:
 
     name: str
     kind: str
-    """"table", "counter", "coffee_table", "sofa", "tv_bench", "shelf", "desk", "bed", "nightstand", "drawer", "fridge"."""
+    """"table", "counter", "coffee_table", "sofa", "tv_bench", "shelf", "desk", "bed", "nightstand", "drawer" or
+    "fridge"."""
     center: Vec3
     """Centre of the surface in the world (z = height of the surface), articulations closed."""
     yaw: float

@@ -53,7 +53,7 @@ class Articulated(SkillTask[ArticulatedState]):
 
     keys = ("joint", "ee_pos", "is_holding", "relative_resting_position")
     max_steps = 400
-    """habitat: 200. Here a cup draws the door along its arc, and the base that has to go round it is 2.5 times slower."""
+    """habitat: 200. Here a cup draws the door along its arc, and the base, 2.5 times slower, has to go round it."""
     slack_reward = 0.0
     force_pen_per_n = 0.0
 

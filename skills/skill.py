@@ -33,7 +33,7 @@ class SkillSpec:
     name: str
     max_steps: int
     """Control steps that the chain grants."""
-    ended: Callable[[Simulator, Goal, Action, "Progress"], bool]
+    ended: Callable[[Simulator, Goal, Action, Progress], bool]
     """The skill's own termination rule, asked after each control step (hab_facts.md, TP-SRL evaluation)."""
     achieved: Callable[[Simulator, Goal], bool]
     """The post-condition, for measurement only."""

@@ -29,7 +29,6 @@ BASE_JOINTS = tuple(attached(name) for name in ("base_x", "base_y", "base_yaw"))
 ARM_JOINTS = tuple(attached(name) for name in robot.ARM_JOINTS)
 HEAD_CAMERA = attached("head")
 GROUP_COLLISION, GROUP_MESH = 1, 2
-CUP_RADIUS_M = 0.02
 
 BASE_FORCE_N, BASE_TORQUE_NM = 400.0, 120.0
 """Most the drive can push: about 0.35 of the robot's weight of 1,130 N."""
@@ -215,7 +214,7 @@ def _add_cup_and_camera(spec: mujoco.MjSpec) -> None:
     _as_collision(rod)
     rim = (0.055, 0, 0, robot.EE_OFFSET_M, 0, 0)
     cup = gripper.add_geom(name=_UPSTREAM + "cup", type=_SHAPES["cylinder"], fromto=rim)
-    cup.size[0] = CUP_RADIUS_M
+    cup.size[0] = robot.CUP_RADIUS_M
     _as_collision(cup)
     cup.rgba = (0.1, 0.1, 0.1, 1)
     gripper.add_site(name=_UPSTREAM + "ee", pos=(robot.EE_OFFSET_M, 0, 0), group=5)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from skills.oracle.articulated import OracleClose, OracleOpen
 from skills.oracle.navigate import OracleNavigate
-from skills.oracle.pick_place import OraclePick, OraclePlace
+from skills.oracle.pick import OraclePick
+from skills.oracle.place import OraclePlace
 from skills.skill import SkillPolicy
 
 _ORACLES: dict[str, type[OracleNavigate | OraclePick | OraclePlace | OracleOpen | OracleClose]] = {
@@ -22,5 +23,8 @@ _ORACLES: dict[str, type[OracleNavigate | OraclePick | OraclePlace | OracleOpen 
 
 
 def make_oracle(skill: str, base_movement: bool) -> SkillPolicy:
-    """Return the oracle of a skill. `base_movement`: manipulation skills may drive (Navigate then stops further off)."""
+    """Return the oracle of a skill.
+
+    `base_movement`: manipulation skills may drive (Navigate then stops further off).
+    """
     return _ORACLES[skill](base_movement)

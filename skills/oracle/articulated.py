@@ -18,11 +18,13 @@ from hab.measures import CLOSED_SLACK
 from hab.openings import handle_at, link_to_world, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
+from skills.oracle.approach import move_in, touch
 from skills.oracle.arm import ArmPose, cup_pose, resting_near, solve
+from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script
 from skills.oracle.navigate import HINGE_SIDE_RAD, OPEN_SLANT, follow, plan_route
-from skills.oracle.pick_place import choose_reach, in_base, move_in, touch
-from skills.oracle.surroundings import Reach, backed_off, grid_now
+from skills.oracle.reach import Reach, backed_off, choose_reach
+from skills.oracle.surroundings import grid_now
 from skills.skill import Goal
 
 HANDLE_PITCHES = {
@@ -34,7 +36,7 @@ HANDLE_PITCHES = {
 STEEPEST_RAD = np.deg2rad(45.0)
 CLEAR_M = 0.08
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.45}
-"""Open this much (m, rad) beyond the goal: what is let go may swing back a little, and a wide door is out of the way."""
+"""Open this much (m, rad) beyond the goal: what is let go may swing back, and a wide door is out of the way."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
 """The cup is sent at most this far (m, rad) ahead of the handle along its path."""
 STEP = {"cabinet": 0.011, "fridge": 0.02}
@@ -225,9 +227,7 @@ def let_go(motion: Motion, base_movement: bool) -> Script:
     yield from motion.arm_to(resting_near(sim.arm_target))
 
 
-def go_before(
-    motion: Motion, handle: NDArray[np.float64], direction: float, distances: tuple[float, ...]
-) -> Script:
+def go_before(motion: Motion, handle: NDArray[np.float64], direction: float, distances: tuple[float, ...]) -> Script:
     """Drive to a place from which the handle can be pushed: on the side that its front faces."""
     sim = motion.sim
     grid = grid_now(sim)

@@ -119,7 +119,8 @@ def plan_route(
 ) -> NDArray[np.float64]:
     """Choose where to stop and return the way there, (N, 2) world points.
 
-    `slant`: metres of way that a radian off the straight direction is worth. `doors`: what the arm must not reach through.
+    `slant`: metres of way that a radian off the straight direction is worth. `doors`: what the arm must not reach
+    through.
     """
     near = np.maximum(0.0, ARM_SWEEP_M - grid.tall_clearance) + 2.0 * np.maximum(0.0, 0.45 - grid.clearance)
     cost = np.where(grid.free, 1.0 + 6.0 * near, np.inf)

@@ -1,0 +1,93 @@
+"""Where things are from the hand: the held object in the cup, what it clears, points in the base frame."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from hab.measures import base_to_world
+from hab.objects import OBJECTS
+from hab.simulator import Simulator
+
+
+def in_base(sim: Simulator, point: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a world point (3,) in the base frame."""
+    origin, rotation = base_to_world(sim)
+    return rotation.T @ (point - origin)
+
+
+def is_ball(name: str) -> bool:
+    """Whether an object has no upright."""
+    return len(set(OBJECTS[name].half_extents)) == 1
+
+
+def thickness(name: str, pitch: float) -> float:
+    """Return how far (m) an upright object reaches from its centre towards a cup that comes at a pitch."""
+    model = OBJECTS[name]
+    return min(model.half_extents[2] / max(math.sin(pitch), 1e-6), model.radius_m / max(math.cos(pitch), 1e-6))
+
+
+def upright_pitch(sim: Simulator, name: str) -> float:
+    """Return the cup pitch (rad) at which the held object stands upright."""
+    up_cup = sim.ee_mat.T @ object_mat(sim, name)[:, 2]
+    # With zero rolls the cup frame's x axis is (cos p, -sin p) and its z axis (sin p, cos p) in (out, up).
+    return math.atan2(-float(up_cup[0]), float(up_cup[2]))
+
+
+def object_in_cup(sim: Simulator, name: str, pitch: float) -> tuple[float, float, float]:
+    """Return the object's centre from the cup (m): ahead, left and up, once the cup is at `pitch` with zero rolls."""
+    local = sim.ee_mat.T @ (sim.object_pos(name) - sim.ee_pos)
+    ahead = local[0] * math.cos(pitch) + local[2] * math.sin(pitch)
+    up = -local[0] * math.sin(pitch) + local[2] * math.cos(pitch)
+    return float(ahead), float(local[1]), float(up)
+
+
+def cup_below(sim: Simulator, name: str, pitch: float) -> float:
+    """Return how far (m) the cup is below where the object's centre goes, with the object resting as it is held.
+
+    An object that hangs tilted, or has fallen over, rests with its centre at another height than an upright one.
+    """
+    model = OBJECTS[name]
+    turn = np.array(
+        [[math.cos(pitch), 0.0, math.sin(pitch)], [0.0, 1.0, 0.0], [-math.sin(pitch), 0.0, math.cos(pitch)]]
+    )
+    held = turn @ sim.ee_mat.T @ object_mat(sim, name)
+    resting = float(np.abs(held[2]) @ np.array([*model.half_extents[:2], model.half_height_m]))
+    return object_in_cup(sim, name, pitch)[2] - (resting - model.half_height_m)
+
+
+def rise_over_others(sim: Simulator, name: str, position: NDArray[np.float64]) -> float:
+    """Return how far (m) an object at a position must be lifted to pass over what stands between it and the base."""
+    x, y, _ = sim.base
+    bottom = float(position[2]) - OBJECTS[name].half_height_m
+    way = np.array([x, y]) - position[:2]
+    length = float(np.hypot(*way))
+    rise = 0.0
+    for other, model in OBJECTS.items():
+        place = sim.object_pos(other)
+        ahead = float((place[:2] - position[:2]) @ way) / length
+        aside = abs(float(way[0] * (place[1] - position[1]) - way[1] * (place[0] - position[0]))) / length
+        if (
+            other not in (name, sim.held)
+            and 0.0 < ahead < length
+            and aside < OBJECTS[name].radius_m + model.radius_m + 0.03
+            and abs(place[2] - model.half_height_m - bottom) < 0.1
+        ):
+            rise = max(rise, float(place[2]) + model.half_extents[2] - bottom + 0.03)
+    return rise
+
+
+def hand_bottom(sim: Simulator) -> float:
+    """Return the height (m) of the lowest point of the hand and what it holds, at worst."""
+    if sim.held in OBJECTS:
+        model = OBJECTS[sim.held]
+        return float(sim.object_pos(sim.held)[2]) - max(model.radius_m, *model.half_extents)
+    return float(sim.ee_pos[2])
+
+
+def object_mat(sim: Simulator, name: str) -> NDArray[np.float64]:
+    """Return an object's rotation (3, 3), object to world."""
+    return Rotation.from_quat(sim.object_quat(name), scalar_first=True).as_matrix()

@@ -1,0 +1,111 @@
+"""Oracle Pick: come at the object along the cup's axis until suction holds it, lift it and back out.
+
+Reads object poses and the map; acts like any skill. With `base_movement` off only the arm moves.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.actions import Action
+from hab.objects import OBJECTS
+from hab.simulator import Simulator
+from skills.oracle.approach import move_in, move_out, touch
+from skills.oracle.arm import cup_pose
+from skills.oracle.hand import in_base, is_ball, rise_over_others, thickness
+from skills.oracle.motion import Motion, Script
+from skills.oracle.navigate import drive_to, must_go_round
+from skills.oracle.place import MAX_TILT_RAD
+from skills.oracle.reach import PITCHES, Reach, backed_off, choose_reach, pitches_for
+from skills.oracle.surroundings import receptacle_at, rim_m
+from skills.skill import Goal
+
+APPROACH_M = 0.05
+"""The last stretch, along the cup's axis, starts this far from the object's surface."""
+LIFT_M = 0.06
+RIM_CLEAR_M = 0.04
+RETRIES = 3
+
+
+class OraclePick:
+    """`skills.skill.SkillPolicy`."""
+
+    def __init__(self, base_movement: bool) -> None:
+        self._base_movement = base_movement
+
+    def reset(self, sim: Simulator, goal: Goal) -> None:
+        self._script = self._run(sim, goal)
+
+    def act(self, sim: Simulator) -> Action:
+        return next(self._script)
+
+    def _run(self, sim: Simulator, goal: Goal) -> Script:
+        motion = Motion(sim)
+        name = goal.object
+        if self._base_movement and must_go_round(sim, goal):
+            yield from drive_to(motion, goal, stand_off=True)
+        for _ in range(RETRIES):
+            position = sim.object_pos(name)
+            receptacle = receptacle_at(sim, position)
+            rim = rim_m(receptacle) + RIM_CLEAR_M if rim_m(receptacle) else 0.0
+            lift = max(LIFT_M, rim, rise_over_others(sim, name, position))
+            reach = self._choose_reach(motion, position, name, rim, lift)
+            clear = _clearance(name, rim, reach.pitch)
+            yield from move_in(motion, position, reach, clear, 0.0, self._base_movement, receptacle)
+            motion.suction = True
+            at = cup_pose(in_base(sim, sim.object_pos(name)), reach.pitch)
+            # Past the centre by a little: a bowl's bottom lies below it.
+            yield from touch(motion, at, clear, thickness(name, reach.pitch) + 0.02, -0.04)
+            if sim.held:
+                break
+            motion.suction = False
+            yield from motion.arm_line(motion.pose(), backed_off(at, clear))
+        yield from move_out(motion, motion.pose(), reach.lift_m, self._base_movement, position)
+        while True:
+            yield motion.action()
+
+    def _choose_reach(
+        self,
+        motion: Motion,
+        position: NDArray[np.float64],
+        name: str,
+        rim_m: float,
+        lift_m: float,
+    ) -> Reach:
+        for pitches in (self._pitches(motion.sim, name), PITCHES):
+            found = choose_reach(
+                motion,
+                position,
+                pitches,
+                lambda pitch: _clearance(name, rim_m, pitch),
+                lift_m,
+                self._base_movement,
+                touch_m=lambda pitch: thickness(name, pitch),
+            )
+            if found is not None:
+                return found
+        return Reach(0.75, PITCHES[0], math.inf, 0.0)
+
+    def _pitches(self, sim: Simulator, name: str) -> tuple[float, ...]:
+        """Return the pitches that get at the object and, in the same grip, at its goal."""
+
+        def contact(pitch: float) -> float:
+            return OBJECTS[name].half_height_m + thickness(name, pitch) * math.sin(pitch)
+
+        position = sim.object_pos(name)
+        here = pitches_for(receptacle_at(sim, position), position, contact)
+        target = next((t for t in sim.episode.targets if t.object == name), None)
+        if target is not None:
+            there = pitches_for(receptacle_at(sim, target.goal_pos), target.goal_pos, contact)
+            # The object may be set down a little tilted.
+            fitting = {p for p in here if is_ball(name) or min(abs(p - q) for q in there) <= MAX_TILT_RAD}
+            here = fitting or here
+        return tuple(sorted(here, reverse=True))
+
+
+def _clearance(name: str, rim_m: float, pitch: float) -> float:
+    """Return how far (m) from the object's centre the last stretch starts: clear of it, and of a drawer's rim."""
+    return max(APPROACH_M + thickness(name, pitch), rim_m / math.sin(pitch))
