@@ -172,8 +172,8 @@ def _add_articulation(spec: mujoco.MjSpec, art: Articulation) -> None:
         pos=list(art.anchor),
         range=list(art.joint_range),
         limited=True,
-        damping=[0.5 if door else 8.0, 0, 0],
-        frictionloss=0.25 if door else 2.0,
+        damping=[1.0 if door else 8.0, 0, 0],
+        frictionloss=1.5 if door else 2.0,
         armature=0.01,
     )
     added = [(geom, _add_geom(body, geom, geom.name)) for geom in art.geoms]
