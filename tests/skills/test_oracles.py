@@ -1,0 +1,100 @@
+"""The oracle skills do their jobs on train episodes, through actions alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hab.actions import ARM, BASE, GRIP, SIZES, STOP
+from hab.episodes import SCENARIOS, SKILLS, make_episode
+from hab.mujoco.simulator import MujocoSimulator
+from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill
+from skills import make_env
+from skills.oracle import make_oracle
+from skills.oracle.arm import forward, resting_near, solve
+
+LIMITS = chain_limits(7500, {})
+
+
+def successes(scenario: str, indices: range) -> int:
+    sim = MujocoSimulator()
+    policies = load_policies(Agent())
+    return sum(
+        play_episode(sim, make_episode(scenario, "train", index), Agent(), policies, LIMITS).success
+        for index in indices
+    )
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_most_scenarios_are_carried_out(scenario: str) -> None:
+    assert successes(scenario, range(4)) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scenario", "least"), [("tidy_house", 35), ("prepare_groceries", 33), ("set_table", 35)])
+def test_success_rates(scenario: str, least: int) -> None:
+    assert successes(scenario, range(40)) >= least
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_each_skill_does_its_own_task(skill: str) -> None:
+    won = 0
+    for index in range(5):
+        env = make_env(skill, split="train", index=index)
+        env.reset(seed=0)
+        won += play_skill(skill, env, make_oracle(skill, True)).outcome == "success"
+    assert won >= 3
+
+
+@pytest.mark.parametrize("skill", ["pick", "place", "open_cabinet"])
+def test_they_can_do_without_the_base(skill: str) -> None:
+    won = 0
+    for index in range(8):
+        env = make_env(skill, split="train", base_movement=False, index=index)
+        env.reset(seed=0)
+        start = env.unwrapped.sim.base  # type: ignore[attr-defined]
+        won += play_skill(skill, env, make_oracle(skill, False)).outcome == "success"
+        # Its drives hold a velocity, not a place: the arm's pushes may shift the base a little, but it never drives.
+        assert np.hypot(*(env.unwrapped.sim.base - start)[:2]) < 0.2  # type: ignore[attr-defined]
+    assert won >= 2
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_acting_writes_no_state_and_stays_in_the_action_space(scenario: str) -> None:
+    sim = MujocoSimulator()
+    policies = load_policies(Agent())
+    checked = 0
+
+    class Watched:
+        def __init__(self, policy) -> None:
+            self.policy = policy
+
+        def reset(self, sim, goal) -> None:
+            before = sim.state()
+            self.policy.reset(sim, goal)
+            np.testing.assert_array_equal(sim.state(), before)
+
+        def act(self, sim):
+            nonlocal checked
+            before = sim.state()
+            action = self.policy.act(sim)
+            np.testing.assert_array_equal(sim.state(), before)
+            assert set(action) <= {ARM, GRIP, BASE, STOP}
+            for part, values in action.items():
+                assert values.shape == (SIZES[part],) and np.abs(values).max() <= 1.0 + 1e-6
+            checked += 1
+            return action
+
+    watched = {name: Watched(policy) for name, policy in policies.items()}
+    result = play_episode(sim, make_episode(scenario, "train", 1), Agent(), watched, LIMITS)
+    assert checked > 300 and result.steps >= checked
+
+
+def test_the_resting_poses_count_as_at_rest() -> None:
+    for q in (np.zeros(7), np.array([0.3, 1.0, 0.0, 1.2, 0.0, 0.5, 0.0])):
+        rest = resting_near(q)
+        pose = forward(rest)
+        solved = solve(pose)
+        assert solved is not None
+        np.testing.assert_allclose(solved, rest, atol=1e-9)
+        assert np.hypot(pose.radius + 0.0326 - 0.5, pose.z - 1.0) < 0.15
