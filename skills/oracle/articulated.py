@@ -21,7 +21,7 @@ from hab.simulator import Simulator
 from skills.oracle.approach import move_in, touch
 from skills.oracle.arm import ArmPose, cup_pose, resting_near, solve
 from skills.oracle.hand import in_base
-from skills.oracle.motion import Motion, Script
+from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import HINGE_SIDE_RAD, OPEN_SLANT, follow, plan_route
 from skills.oracle.reach import Reach, backed_off, choose_reach
 from skills.oracle.surroundings import grid_now
@@ -49,23 +49,14 @@ PUSH_ASIDE_RAD = 0.6
 PUSH_STAND_M = (0.70, 0.76, 0.82, 0.64, 0.88)
 
 
-class OracleOpen:
-    """`skills.skill.SkillPolicy` for Open Cabinet and Open Fridge."""
+class OracleOpen(Scripted):
+    """Open Cabinet and Open Fridge."""
 
-    def __init__(self, base_movement: bool) -> None:
-        self._base_movement = base_movement
-
-    def reset(self, sim: Simulator, goal: Goal) -> None:
-        self._script = self._run(sim, goal.articulation)
-
-    def act(self, sim: Simulator) -> Action:
-        return next(self._script)
-
-    def _run(self, sim: Simulator, name: str) -> Script:
-        motion = Motion(sim)
+    def _run(self, sim: Simulator, goal: Goal) -> Script:
+        motion, name = Motion(sim), goal.articulation
         kind = sim.scene.articulation(name).kind
-        goal = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + OPEN_BEYOND[kind]
-        while sim.joint_pos(name) < goal - 0.05:
+        wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + OPEN_BEYOND[kind]
+        while sim.joint_pos(name) < wide - 0.05:
             handle = sim.handle_pos(name)
             if kind == "fridge" and self._base_movement and hinge_aside(sim, name) < HINGE_SIDE_RAD / 2.0:
                 side = outward(sim, name) + HINGE_SIDE_RAD * math.copysign(1.0, sim.scene.articulation(name).axis[2])
@@ -76,7 +67,7 @@ class OracleOpen:
             at = cup_pose(in_base(sim, sim.handle_pos(name)), reach.pitch)
             yield from touch(motion, at, CLEAR_M, 0.03, -0.03)
             if sim.held == name:
-                yield from draw_along(motion, name, goal, reach.pitch, self._base_movement)
+                yield from draw_along(motion, name, wide, reach.pitch, self._base_movement)
             motion.suction = False
             yield from let_go(motion, self._base_movement)
         while True:
@@ -90,20 +81,11 @@ def hinge_aside(sim: Simulator, name: str) -> float:
     return aside * math.copysign(1.0, sim.scene.articulation(name).axis[2])
 
 
-class OracleClose:
-    """`skills.skill.SkillPolicy` for Close Cabinet and Close Fridge; the suction stays off."""
+class OracleClose(Scripted):
+    """Close Cabinet and Close Fridge; the suction stays off."""
 
-    def __init__(self, base_movement: bool) -> None:
-        self._base_movement = base_movement
-
-    def reset(self, sim: Simulator, goal: Goal) -> None:
-        self._script = self._run(sim, goal.articulation)
-
-    def act(self, sim: Simulator) -> Action:
-        return next(self._script)
-
-    def _run(self, sim: Simulator, name: str) -> Script:
-        motion = Motion(sim)
+    def _run(self, sim: Simulator, goal: Goal) -> Script:
+        motion, name = Motion(sim), goal.articulation
         motion.suction = False
         while sim.joint_pos(name) > CLOSED_SLACK / 2.0:
             point = push_point(sim, name)

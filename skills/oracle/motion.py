@@ -6,6 +6,7 @@ They act through the same action space as a learned skill (30 Hz, clipped to [-1
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,11 +15,30 @@ from numpy.typing import NDArray
 from hab.actions import ARM, ARM_DELTA_RAD, BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRIP, STOP, Action
 from hab.simulator import Simulator
 from skills.oracle.arm import ArmPose, forward, solve
+from skills.skill import Goal
 
 Script = Iterator[Action]
 ARM_DONE_RAD = 0.03
 BRAKE_M_S2 = 1.5
 """Deceleration that the base's drives hold with ease."""
+
+
+class Scripted(ABC):
+    """A `skills.skill.SkillPolicy` that is written as one generator of actions, from the call's start to its end."""
+
+    def __init__(self, base_movement: bool) -> None:
+        self._base_movement = base_movement
+        """Whether the manipulation skills may drive (Navigate then stops further off)."""
+
+    def reset(self, sim: Simulator, goal: Goal) -> None:
+        self._script = self._run(sim, goal)
+
+    def act(self, sim: Simulator) -> Action:
+        return next(self._script)
+
+    @abstractmethod
+    def _run(self, sim: Simulator, goal: Goal) -> Script:
+        """Yield actions for ever: the skill's termination rule decides when it is over."""
 
 
 class Motion:

@@ -17,7 +17,7 @@ from hab.actions import Action
 from hab.navgrid import NavGrid, OrientedBox
 from hab.openings import opened_boxes
 from hab.simulator import Simulator
-from skills.oracle.motion import Motion, Script, approach_speed, turn_rate
+from skills.oracle.motion import Motion, Script, Scripted, approach_speed, turn_rate
 from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at, under_board
 from skills.skill import Goal
 
@@ -40,17 +40,8 @@ HAND_RADIUS_M, HAND_AZIMUTH_RAD, HAND_ROOM_M = 0.69, -0.36, 0.12
 LOOK_AHEAD_M = 0.35
 
 
-class OracleNavigate:
-    """`skills.skill.SkillPolicy`. `base_movement` says whether the skills that follow can drive."""
-
-    def __init__(self, base_movement: bool) -> None:
-        self._base_movement = base_movement
-
-    def reset(self, sim: Simulator, goal: Goal) -> None:
-        self._script = self._run(sim, goal)
-
-    def act(self, sim: Simulator) -> Action:
-        return next(self._script)
+class OracleNavigate(Scripted):
+    """Drive to a goal, face it, call stop."""
 
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)

@@ -10,13 +10,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import Action
 from hab.objects import OBJECTS
 from hab.simulator import Simulator
 from skills.oracle.approach import move_in, move_out, touch
 from skills.oracle.arm import cup_pose
 from skills.oracle.hand import in_base, is_ball, rise_over_others, thickness
-from skills.oracle.motion import Motion, Script
+from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.place import MAX_TILT_RAD
 from skills.oracle.reach import PITCHES, Reach, backed_off, choose_reach, pitches_for
@@ -30,17 +29,8 @@ RIM_CLEAR_M = 0.04
 RETRIES = 3
 
 
-class OraclePick:
-    """`skills.skill.SkillPolicy`."""
-
-    def __init__(self, base_movement: bool) -> None:
-        self._base_movement = base_movement
-
-    def reset(self, sim: Simulator, goal: Goal) -> None:
-        self._script = self._run(sim, goal)
-
-    def act(self, sim: Simulator) -> Action:
-        return next(self._script)
+class OraclePick(Scripted):
+    """Pick an object; come back to it if the first touch misses."""
 
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)

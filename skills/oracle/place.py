@@ -11,14 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import Action
 from hab.objects import OBJECTS
 from hab.scene import Receptacle
 from hab.simulator import Simulator
 from skills.oracle.approach import move_in, move_out
 from skills.oracle.arm import PAN_X_M, cup_pose, solve
 from skills.oracle.hand import cup_below, in_base, is_ball, object_in_cup, rise_over_others, upright_pitch
-from skills.oracle.motion import Motion, Script
+from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.reach import PITCHES, Reach, backed_off, choose_reach, pitches_for
 from skills.oracle.surroundings import receptacle_at, under_board
@@ -31,17 +30,8 @@ MAX_TILT_RAD = np.deg2rad(20.0)
 """What is set down this much off upright rights itself."""
 
 
-class OraclePlace:
-    """`skills.skill.SkillPolicy`."""
-
-    def __init__(self, base_movement: bool) -> None:
-        self._base_movement = base_movement
-
-    def reset(self, sim: Simulator, goal: Goal) -> None:
-        self._script = self._run(sim, goal)
-
-    def act(self, sim: Simulator) -> Action:
-        return next(self._script)
+class OraclePlace(Scripted):
+    """Place the held object."""
 
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)
