@@ -79,15 +79,21 @@ def in_ee_frame(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.f
 
 
 def gps_compass(pose: RobotPose, plane: NDArray[np.complex128]) -> NDArray[np.float32]:
-    """(n,) world positions x + i y -> (2 n,) distance (m) and heading (rad, left positive) from the base."""
+    """(n,) world positions x + i y -> (2 n,) distance (m) and heading (rad) from the base.
+
+    habitat-lab's sign: positive to the right.
+    """
     seen = (plane - complex(pose.x, pose.y)) * complex(pose.cos, -pose.sin)
     polar = np.empty((len(plane), 2), dtype=np.float32)
-    polar[:, 0], polar[:, 1] = np.abs(seen), np.arctan2(seen.imag, seen.real)
+    polar[:, 0], polar[:, 1] = np.abs(seen), -np.arctan2(seen.imag, seen.real)
     return polar.reshape(-1)
 
 
 def localization(sim: Simulator, pose: RobotPose) -> NDArray[np.float32]:
-    """(4,) base x, y (m) and cos, sin of its yaw relative to the episode's start pose."""
+    """(4,) base x, y (m) and cos, sin of its yaw relative to the episode's start pose.
+
+    habitat-lab 0.3.3 gives the absolute position and heading, which mean nothing in another apartment.
+    """
     x0, y0, yaw0 = sim.episode.robot
     dx, dy, turn = pose.x - x0, pose.y - y0, pose.yaw - yaw0
     cos, sin = math.cos(yaw0), math.sin(yaw0)

@@ -40,6 +40,12 @@ class Simulator(Protocol):
     nav: NavGrid
     steps: int
     """Control steps since reset."""
+    force_n: float
+    """Sum of the normal contact forces on the robot after the last step, the held object's excluded (N)."""
+    path_m: float
+    """Length of the base's path since reset (m)."""
+    dropped: bool
+    """Whether the seal broke in the last step, rather than being released."""
 
     def reset(self, episode: Episode) -> None:
         """Lay the episode out: apartment, objects, joints, robot at rest with an empty gripper."""
@@ -48,6 +54,17 @@ class Simulator(Protocol):
         """Advance one control step (1/30 s)."""
 
     def close(self) -> None: ...
+
+    def hold(self, name: str) -> None:
+        """Put an object into the gripper, upright (start states only)."""
+
+    def collides(self) -> bool:
+        """Whether the robot, or what it holds, touches anything else as it stands (for start states)."""
+        ...
+
+    def state(self) -> NDArray[np.float64]:
+        """Everything the next step depends on, for replay checks."""
+        ...
 
     @property
     def base(self) -> NDArray[np.float64]:
@@ -81,6 +98,10 @@ class Simulator(Protocol):
 
     def object_pos(self, name: str) -> NDArray[np.float64]:
         """(3,) centre of mass of an object in the world (m)."""
+        ...
+
+    def object_positions(self, names: tuple[str, ...]) -> NDArray[np.float64]:
+        """(n, 3) centres of mass in the world (m)."""
         ...
 
     def object_quat(self, name: str) -> NDArray[np.float64]:

@@ -76,7 +76,7 @@ def play_episode(
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
     steps = plan(episode, sim.scene, agent.nav_skill)
-    return run_chain(sim, episode, steps, policies, SPECS, limits, agent.stop_mask, on_step)
+    return run_chain(sim, episode, steps, policies, SPECS, limits, agent.stop_mask, on_step, agent.skill_nav)
 
 
 def play_skill(

@@ -1,9 +1,10 @@
 """The chain: plays a plan's steps as skills, one after the other, and measures what they achieved.
 
-The rules are those of habitat-baselines' TP-SRL evaluation (hab_facts.md): a skill runs until its own termination
-rule; one that runs out of time fails the episode; the arm goes back to rest between skills; what a skill has achieved
-is read off the simulator for measurement only, there is no replanning. One addition that changes no figure: the
-episode ends at the first missed interaction, because interactions count cumulatively and so no later one can count.
+The rules are those of habitat-baselines' TP-SRL evaluation (hab_facts.md): a skill acts through its own parts until its
+own termination rule; one that runs out of time ends the episode, and what holds by then counts; the arm goes back to
+rest between skills; what a skill has achieved is read off the simulator for measurement only, there is no replanning.
+One addition, which changes no success rate: the episode ends at the first missed interaction, because interactions
+count cumulatively and so no later one can count.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from hab.actions import ARM, ARM_DELTA_RAD, GRIP, STOP, Action
+from hab.actions import ARM, ARM_DELTA_RAD, BASE, GRIP, STOP, Action
 from hab.episodes import Episode
-from hab.measures import holding, object_placed, planar_distance
+from hab.measures import ee_in_base, holding, object_placed, planar_distance
 from hab.robot import REST_Q
 from hab.simulator import Simulator
 from planner.task_planner import PlanStep
-from skills.skill import Progress, SkillPolicy, SkillSpec
+from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec
 
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
@@ -88,8 +89,12 @@ def run_chain(
     limits: Limits,
     stop_mask: bool = True,
     on_step: OnStep | None = None,
+    base_movement: bool = True,
 ) -> ChainResult:
-    """Play `plan` from the simulator's present state (the episode's start) to its end or first missed interaction."""
+    """Play `plan` from the simulator's present state (the episode's start) to its end or first missed interaction.
+
+    `base_movement`: whether the manipulation skills may drive.
+    """
     names = [step.interaction for step in plan if step.interaction]
     result = ChainResult([False] * len(names))
 
@@ -102,7 +107,9 @@ def run_chain(
     for stage, step in enumerate(plan):
         start = result.steps
         deadline = min(start + limits.skills[step.skill], limits.episode)
-        ended = _play(sim, step, policies[step.skill], specs[step.skill], stop_mask, stage, deadline, result, advance)
+        spec = specs[step.skill]
+        parts = tuple(p for p in spec.parts if p != BASE or base_movement or step.skill == "navigate")
+        ended = _play(sim, step, policies[step.skill], spec, parts, stop_mask, stage, deadline, result, advance)
         missed = bool(step.interaction) and not _interaction_holds(sim, episode, step)
         if step.interaction and not missed:
             result.interactions[names.index(step.interaction)] = True
@@ -131,6 +138,7 @@ def _play(
     step: PlanStep,
     policy: SkillPolicy,
     spec: SkillSpec,
+    parts: tuple[str, ...],
     stop_mask: bool,
     stage: int,
     deadline: int,
@@ -140,16 +148,26 @@ def _play(
     """Run one skill; return whether it ended on its own rule before `deadline` (control steps of the episode)."""
     policy.reset(sim, step.goal)
     progress = Progress()
+    start = ee_in_base(sim)
     while result.steps < deadline:
-        action = policy.act(sim)
+        action = own_parts(policy.act(sim), parts, sim.held != "")
         if stop_mask and step.skill == "navigate" and planar_distance(sim, step.goal.position) > STOP_MASK_M:
             action = {**action, STOP: np.array([-1.0], np.float32)}
         advance(stage, action)
         progress.steps += 1
         progress.grasped |= sim.held != ""
+        progress.left_start |= float(np.linalg.norm(ee_in_base(sim) - start)) > START_ZONE_M
         if spec.ended(sim, step.goal, action, progress):
             return True
     return False
+
+
+def own_parts(action: Action, parts: tuple[str, ...], holding_on: bool) -> Action:
+    """Return an action's parts that a skill has; one that has no grip keeps hold of what is held."""
+    kept = {part: action[part] for part in parts if part in action}
+    if GRIP not in parts:
+        kept[GRIP] = np.array([1.0 if holding_on else -1.0], np.float32)
+    return kept
 
 
 def _reset_arm(

@@ -33,10 +33,16 @@ class SkillSpec:
     name: str
     max_steps: int
     """Control steps that the chain grants."""
+    parts: tuple[str, ...]
+    """The action parts it has; the chain drops any other that a policy returns. The base only with base movement."""
     ended: Callable[[Simulator, Goal, Action, Progress], bool]
     """The skill's own termination rule, asked after each control step (hab_facts.md, TP-SRL evaluation)."""
     achieved: Callable[[Simulator, Goal], bool]
     """The post-condition, for measurement only."""
+
+
+START_ZONE_M = 0.3
+"""habitat-baselines' start zone of the articulated skills."""
 
 
 @dataclass
@@ -46,6 +52,8 @@ class Progress:
     steps: int = 0
     grasped: bool = False
     """Whether the suction has held anything during this call."""
+    left_start: bool = False
+    """Whether the end-effector has been further than `START_ZONE_M` from where it was at the call's start."""
 
 
 class SkillPolicy(Protocol):

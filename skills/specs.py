@@ -1,13 +1,12 @@
 """The seven skills as the chain sees them: termination rules, post-conditions, time limits (hab_facts.md).
 
-The base is 2.5 times slower than habitat's, so Navigate's 300 steps become 750. The manipulation skills get the 300
-steps of their own tasks rather than habitat's 200 in the chain, and 30 more, which is what the slower base takes
-longer to drive in and out by some 0.8 m.
+The base is 2.5 times slower than habitat's, so Navigate's 300 steps become 750. The manipulation skills get 330 rather
+than habitat's 200: the 300 of Pick's and Place's own tasks, and what the slower base takes longer to drive in and out.
 """
 
 from __future__ import annotations
 
-from hab.actions import STOP, Action
+from hab.actions import ARM, BASE, GRIP, STOP, Action
 from hab.measures import PLACED_M, articulation_closed, articulation_open, at_rest, holding, navigated
 from hab.simulator import Simulator
 from skills.skill import Goal, Progress, SkillSpec
@@ -29,13 +28,21 @@ def _drawn_at_rest(sim: Simulator, goal: Goal, action: Action, progress: Progres
     return progress.grasped and sim.held == "" and at_rest(sim)
 
 
-def _pushed_at_rest(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
-    return articulation_closed(sim, goal.articulation) and at_rest(sim)
+def _back_at_rest(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+    return progress.left_start and sim.held == "" and at_rest(sim)
 
 
 def _placed(sim: Simulator, goal: Goal) -> bool:
     error = sum((a - b) ** 2 for a, b in zip(sim.object_pos(goal.object), goal.position, strict=True)) ** 0.5
     return sim.held != goal.object and error < PLACED_M
+
+
+def _open(sim: Simulator, goal: Goal) -> bool:
+    return articulation_open(sim, goal.articulation)
+
+
+def _closed(sim: Simulator, goal: Goal) -> bool:
+    return articulation_closed(sim, goal.articulation)
 
 
 def _arrived(sim: Simulator, goal: Goal) -> bool:
@@ -45,15 +52,17 @@ def _arrived(sim: Simulator, goal: Goal) -> bool:
     return goal.object != "" and sim.held != goal.object and navigated(sim, tuple(sim.object_pos(goal.object)))
 
 
+_HAND, _PUSH = (ARM, GRIP, BASE), (ARM, BASE)
+
 SPECS: dict[str, SkillSpec] = {
     spec.name: spec
     for spec in (
-        SkillSpec("navigate", 750, _stopped, _arrived),
-        SkillSpec("pick", 330, _holds_at_rest, lambda sim, goal: holding(sim, goal.object)),
-        SkillSpec("place", 330, _released_at_rest, _placed),
-        SkillSpec("open_cabinet", 330, _drawn_at_rest, lambda sim, goal: articulation_open(sim, goal.articulation)),
-        SkillSpec("open_fridge", 330, _drawn_at_rest, lambda sim, goal: articulation_open(sim, goal.articulation)),
-        SkillSpec("close_cabinet", 330, _pushed_at_rest, lambda sim, goal: articulation_closed(sim, goal.articulation)),
-        SkillSpec("close_fridge", 330, _pushed_at_rest, lambda sim, goal: articulation_closed(sim, goal.articulation)),
+        SkillSpec("navigate", 750, (BASE, STOP), _stopped, _arrived),
+        SkillSpec("pick", 330, _HAND, _holds_at_rest, lambda sim, goal: holding(sim, goal.object)),
+        SkillSpec("place", 330, _HAND, _released_at_rest, _placed),
+        SkillSpec("open_cabinet", 330, _HAND, _drawn_at_rest, _open),
+        SkillSpec("open_fridge", 330, _HAND, _drawn_at_rest, _open),
+        SkillSpec("close_cabinet", 330, _PUSH, _back_at_rest, _closed),
+        SkillSpec("close_fridge", 330, _PUSH, _back_at_rest, _closed),
     )
 }

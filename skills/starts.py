@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hab.arm import cup_pose, solve
 from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_episode
 from hab.navgrid import NavGrid
 from hab.openings import rotated
 from hab.scene import Receptacle, Scene
-from skills.oracle.arm import cup_pose, solve
 from skills.skill import Goal
 
 SPAWN_MAX_M = 2.0

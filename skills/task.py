@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from hab import sensors
 from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
+from hab.backend import make_simulator
 from hab.episodes import SKILLS, SPLITS, Unsolvable, load_scene, scene_seed
 from hab.measures import rest_distance
-from hab.mujoco.simulator import MujocoSimulator
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
+from hab.simulator import Simulator
 from skills.skill import Goal
 from skills.starts import Start
 
@@ -55,7 +56,7 @@ class State:
 
 
 S = TypeVar("S", bound=State)
-Sensor = tuple[spaces.Box, Callable[[MujocoSimulator, RobotPose, NDArray[np.float64]], NDArray[np.float32]]]
+Sensor = tuple[spaces.Box, Callable[[Simulator, RobotPose, NDArray[np.float64]], NDArray[np.float32]]]
 """Space, and a function of the simulator, the robot's pose and the goal's position (1, 3)."""
 
 SENSORS: dict[str, Sensor] = {
@@ -104,7 +105,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self._sampler = EpisodeSampler(split)
         self.split, self.obs, self.base_movement, self.index = split, obs, base_movement, index
         self.render_mode = render_mode
-        self.sim = MujocoSimulator()
+        self.sim = make_simulator()
         order = (ARM, GRIP, BASE, STOP)
         self.action_space = action_space(
             tuple(part for part in order if part in self.parts or (part == BASE and base_movement))
@@ -255,6 +256,6 @@ def to_mm(difference_m: float) -> float:
     return round(difference_m, 3)
 
 
-def ee_distance(sim: MujocoSimulator, position: NDArray[np.float64]) -> float:
+def ee_distance(sim: Simulator, position: NDArray[np.float64]) -> float:
     """Distance (m) of the end-effector from a point of the world."""
     return float(np.linalg.norm(sim.ee_pos - position))

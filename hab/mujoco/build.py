@@ -93,6 +93,8 @@ def _options(spec: mujoco.MjSpec) -> None:
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)
+    # A blown-up state is to be reported (`SimulationError`), not silently put back to the model's start.
+    spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     spec.visual.headlight.ambient = [0.47, 0.47, 0.47]
     spec.visual.headlight.diffuse = [0.16, 0.16, 0.16]
     spec.visual.headlight.specular = [0.05, 0.05, 0.05]

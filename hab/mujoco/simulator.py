@@ -41,12 +41,23 @@ HOLD_DISTANCE_M = 0.15
 ARM_WINDUP_RAD = 0.1
 """A blocked joint's target runs ahead of it by at most this much."""
 
+RIM_M = 0.006
+"""A touch counts as the rim's if it lies at most this far behind the cup's front."""
 _SUBSTEPS = PHYSICS_HZ // CONTROL_HZ
 _FEED_FORWARD = CONTROL_HZ * fetch.ARM_KV / fetch.ARM_KP
 _MIN_AWAKE_STEPS = 10
 """MuJoCo's mjMINAWAKE: a tree sleeps after this many idle steps; `tree_asleep` counts up from minus that."""
+_BAD_QPOS, _BAD_QVEL, _BAD_QACC = (
+    mujoco.mjtWarning.mjWARN_BADQPOS,
+    mujoco.mjtWarning.mjWARN_BADQVEL,
+    mujoco.mjtWarning.mjWARN_BADQACC,
+)
 _LASER_X, _, _LASER_Z = robot.LASER_POS.tolist()
 _LASER_GROUPS = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
+
+
+class SimulationError(RuntimeError):
+    """The physics became unstable, or an action was not finite."""
 
 
 @lru_cache(maxsize=8)
@@ -73,7 +84,6 @@ class MujocoSimulator:
         self.steps = 0
         self.force_n = 0.0
         """Sum of normal contact forces on the robot after the last step, held object's excluded (N)."""
-        self.accumulated_force_n = 0.0
         self.path_m = 0.0
         """Length of the base's path since reset (m)."""
         self.dropped = False
@@ -113,7 +123,7 @@ class MujocoSimulator:
         self._arm_ctrl[:] = self._target
         self._held, self._held_eq = "", -1
         self.steps, self.dropped = 0, False
-        self.force_n = self.accumulated_force_n = self.path_m = 0.0
+        self.force_n = self.path_m = 0.0
         mujoco.mj_forward(self.model, data)
 
     def hold(self, name: str) -> None:
@@ -165,7 +175,11 @@ class MujocoSimulator:
         suction = wants is not None and wants[0] > 0.0
         if self._held and not suction:
             self._release()
+        if not math.isfinite(float(data.ctrl.sum())):
+            raise SimulationError(f"the action holds values that are not finite: {action}")
         mujoco.mj_step(self.model, data, _SUBSTEPS)
+        if data.warning[_BAD_QACC].number or data.warning[_BAD_QPOS].number or data.warning[_BAD_QVEL].number:
+            raise SimulationError(f"the physics became unstable in control step {self.steps}")
         # mj_step leaves links where they were before its last substep.
         mujoco.mj_kinematics(self.model, data)
         self.steps += 1
@@ -239,11 +253,13 @@ class MujocoSimulator:
         return self.data.xpos[body] + self.data.xmat[body].reshape(3, 3) @ local
 
     def state(self) -> NDArray[np.float64]:
-        """Everything the next step depends on, for replay checks."""
+        """Everything the next step depends on, for replay checks: physics, drives and what the cup holds, and how."""
         spec = mujoco.mjtState.mjSTATE_INTEGRATION
         out = np.empty(mujoco.mj_stateSize(self.model, spec))
         mujoco.mj_getState(self.model, self.data, out, spec)
-        return np.concatenate([out, self._target])
+        held = [float(self._held_eq), float(self.model.geom_contype[self._cup])]
+        hold = [*self.model.eq_data[self._held_eq], *self._hold_local, *self._hold_point] if self._held else []
+        return np.concatenate([out, self._target, held, hold])
 
     # -- sensors ---------------------------------------------------------------------------------------------------
 
@@ -359,14 +375,17 @@ class MujocoSimulator:
         hits = (sides[:, 0] != sides[:, 1]).nonzero()[0]
         if hits.size:
             forces, rows = self.data.efc_force, contact.efc_address[hits].tolist()
-            for (a, b), row in zip(geoms[hits].tolist(), rows, strict=True):
+            for hit, (a, b), row in zip(hits, geoms[hits].tolist(), rows, strict=True):
                 name = self._graspable.get(b) or self._graspable.get(a, "")
-                if name and self._cup in (a, b):
+                if name and self._cup in (a, b) and self._at_rim(contact.pos[hit]):
                     touching = name
                 if row >= 0 and not (name and name == self._held):
                     self.force_n += float(forces[row])
-        self.accumulated_force_n += self.force_n
         return touching
+
+    def _at_rim(self, point: NDArray[np.float64]) -> bool:
+        """Whether a point of contact with the cup lies on its rim rather than along its side."""
+        return float((point - self._ee_pos) @ self._ee_mat.reshape(3, 3)[:, 0]) > -RIM_M
 
     def _gripper_frame(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self.data.xpos[self._gripper], self.data.xmat[self._gripper].reshape(3, 3)

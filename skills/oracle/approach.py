@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from hab.arm import PAN_X_M, ArmPose, resting_near, solve
 from hab.scene import Receptacle
-from skills.oracle.arm import PAN_X_M, ArmPose, resting_near, solve
 from skills.oracle.hand import hand_bottom
 from skills.oracle.motion import Motion, Script
 from skills.oracle.reach import Reach, backed_off

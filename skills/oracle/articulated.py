@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import ARM_DELTA_RAD, Action
+from hab.arm import ArmPose, cup_pose, resting_near, solve
 from hab.measures import CLOSED_SLACK
 from hab.openings import handle_at, link_to_world, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
 from skills.oracle.approach import move_in, touch
-from skills.oracle.arm import ArmPose, cup_pose, resting_near, solve
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import HINGE_SIDE_RAD, OPEN_SLANT, follow, plan_route

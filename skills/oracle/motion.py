@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import ARM, ARM_DELTA_RAD, BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRIP, STOP, Action
+from hab.arm import ArmPose, forward, solve
 from hab.simulator import Simulator
-from skills.oracle.arm import ArmPose, forward, solve
 from skills.skill import Goal
 
 Script = Iterator[Action]

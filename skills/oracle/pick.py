@@ -10,10 +10,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from hab.arm import cup_pose
 from hab.objects import OBJECTS
 from hab.simulator import Simulator
 from skills.oracle.approach import move_in, move_out, touch
-from skills.oracle.arm import cup_pose
 from skills.oracle.hand import in_base, is_ball, rise_over_others, thickness
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hab.arm import PAN_X_M, cup_pose, solve
 from hab.objects import OBJECTS
 from hab.scene import Receptacle
 from hab.simulator import Simulator
 from skills.oracle.approach import move_in, move_out
-from skills.oracle.arm import PAN_X_M, cup_pose, solve
 from skills.oracle.hand import cup_below, in_base, is_ball, object_in_cup, rise_over_others, upright_pitch
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round

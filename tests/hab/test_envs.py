@@ -233,7 +233,7 @@ def test_sensors_in_their_frames() -> None:
             seen = observation[f"obj_{key}_sensor"][3 * i : 3 * i + 3]
             np.testing.assert_allclose(env.sim.ee_pos + env.sim.ee_mat @ seen, position, atol=1e-5)
             distance, heading = observation[f"obj_{key}_gps_compass"][2 * i : 2 * i + 2]
-            found = base + turn @ (distance * np.array([np.cos(heading), np.sin(heading), 0.0]))
+            found = base + turn @ (distance * np.array([np.cos(heading), -np.sin(heading), 0.0]))
             np.testing.assert_allclose(found[:2], position[:2], atol=1e-5)
             assert -np.pi <= heading <= np.pi
     ahead, left, cos, sin = observation["localization_sensor"]

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
+import pytest
 
-from hab.actions import ARM, GRIP, STOP, Action
+from hab.actions import ARM, BASE, GRIP, STOP, Action
 from hab.episodes import Episode, Target
 from hab.robot import REST_Q
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, run_chain
 from planner.task_planner import PlanStep
+from skills import SPECS
 from skills.skill import Goal, Progress, SkillSpec
 
 TARGETS = tuple(Target(o, "table", "shelf", (1.0, 0.0, 0.5), (3.0, i, 0.5)) for i, o in enumerate(("cup", "can")))
@@ -27,6 +29,7 @@ class FakeSim:
         self.base = np.zeros(3)
         self.arm = REST_Q.copy()
         self.held = ""
+        self.ee_pos = np.zeros(3)
         self.objects = {t.object: np.array(t.start_pos) for t in TARGETS}
         self.actions: list[Action] = []
         self.steps = 0
@@ -81,7 +84,7 @@ def spec(name: str, ended_after: int = 6) -> SkillSpec:
     def achieved(sim: Simulator, goal: Goal) -> bool:
         return name != "navigate" or float(np.hypot(*(sim.base[:2] - goal.position[:2]))) < 1.5
 
-    return SkillSpec(name, 20, ended, achieved)
+    return SkillSpec(name, 20, SPECS[name].parts, ended, achieved)
 
 
 def fetch_plan() -> list[PlanStep]:
@@ -103,7 +106,7 @@ def run(sim: FakeSim | None = None, episode_steps: int = 1000, **changes: Any) -
     policies.update({k: v for k, v in changes.items() if k in SKILLS})
     specs = {name: changes.get("specs", {}).get(name, spec(name)) for name in SKILLS}
     limits = Limits(episode_steps, dict.fromkeys(SKILLS, 20))
-    options = {k: v for k, v in changes.items() if k in ("stop_mask", "on_step")}
+    options = {k: v for k, v in changes.items() if k in ("stop_mask", "on_step", "base_movement")}
     result = run_chain(cast(Simulator, sim), EPISODE, fetch_plan(), policies, specs, limits, **options)
     return result, sim
 
@@ -194,3 +197,45 @@ def test_on_step_sees_every_step() -> None:
     seen = []
     result, _ = run(on_step=lambda stage, action, done: seen.append((stage, sum(done))))
     assert len(seen) == result.steps and seen[0] == (0, 0) and seen[-1] == (7, 3)
+
+
+class HonestGrip(FakeSim):
+    """Lets go as the real suction does: as soon as an action does not ask for it."""
+
+    def step(self, action: Action) -> None:
+        super().step(action)
+        if float(action.get(GRIP, np.zeros(1))[0]) <= 0.0:
+            self.held = ""
+
+
+def test_a_skill_without_a_grip_keeps_hold_of_what_is_held() -> None:
+    wheels = {BASE: np.zeros(2, np.float32), STOP: np.ones(1, np.float32)}
+    hold = {GRIP: np.ones(1, np.float32)}
+    result, sim = run(
+        HonestGrip(), navigate=Script(drive, wheels), pick=Script(grasp, hold), place=Script(put_down, hold)
+    )
+    assert result.success, result.trace[-1]
+    empty_handed = [a for a in sim.actions[:6] if float(a[GRIP][0]) > 0.0]
+    assert not empty_handed
+
+
+@pytest.mark.parametrize("base_movement", [True, False])
+def test_skills_act_through_their_own_parts_only(base_movement: bool) -> None:
+    everything = {ARM: np.ones(7, np.float32), GRIP: np.ones(1), BASE: np.ones(2), STOP: np.ones(1)}
+    seen: dict[str, set[str]] = {}
+
+    def watch(stage: int, action: Action, interactions: Any) -> None:
+        skill = fetch_plan()[stage].skill
+        if set(action) != {ARM, GRIP}:
+            seen.setdefault(skill, set()).update(action)
+
+    run(
+        navigate=Script(drive, everything),
+        pick=Script(grasp, everything),
+        place=Script(put_down, everything),
+        on_step=watch,
+        base_movement=base_movement,
+    )
+    assert seen["navigate"] == {BASE, STOP, GRIP}
+    for skill in ("pick", "place"):
+        assert seen.get(skill, {ARM, GRIP}) == ({ARM, GRIP, BASE} if base_movement else {ARM, GRIP})

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from hab.actions import ARM, BASE, GRIP, SIZES, STOP
+from hab.arm import forward, resting_near, solve
 from hab.episodes import SCENARIOS, SKILLS, make_episode
 from hab.mujoco.simulator import MujocoSimulator
 from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill
 from skills import make_env
 from skills.oracle import make_oracle
-from skills.oracle.arm import forward, resting_near, solve
 
 LIMITS = chain_limits(7500, {})
 
@@ -88,6 +88,24 @@ def test_acting_writes_no_state_and_stays_in_the_action_space(scenario: str) -> 
     watched = {name: Watched(policy) for name, policy in policies.items()}
     result = play_episode(sim, make_episode(scenario, "train", 1), Agent(), watched, LIMITS)
     assert checked > 300 and result.steps >= checked
+
+
+@pytest.mark.parametrize(("scenario", "index"), [("tidy_house", 2), ("set_table", 3)])
+def test_replaying_an_oracles_actions_reproduces_the_state(scenario: str, index: int) -> None:
+    sim, episode = MujocoSimulator(), make_episode(scenario, "train", index)
+    actions, states = [], []
+
+    def watch(stage, action, interactions) -> None:
+        actions.append(action)
+        states.append(sim.state())
+
+    play_episode(sim, episode, Agent(), load_policies(Agent()), LIMITS, watch)
+    assert any(len(a) != len(b) for a, b in zip(states, states[1:], strict=False)), "nothing was ever held"
+    sim.reset(make_episode("prepare_groceries", "train", index))
+    sim.reset(episode)
+    for action, state in zip(actions, states, strict=True):
+        sim.step(action)
+        np.testing.assert_array_equal(sim.state(), state)
 
 
 def test_the_resting_poses_count_as_at_rest() -> None:

@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hab import robot
+from hab.arm import ArmPose, forward, solve
 from hab.episodes import make_episode
 from hab.mujoco import fetch
 from hab.mujoco.simulator import MujocoSimulator
-from skills.oracle.arm import ArmPose, forward, solve
 
 SIM = MujocoSimulator()
 SIM.reset(make_episode("tidy_house", "train", 0))
