@@ -172,8 +172,7 @@ class Layout:
             receptacle = receptacles[int(self.rng.integers(len(receptacles)))]
             height = 2.0 * model.half_extents[2]
             in_drawer = receptacle.kind == "drawer"
-            boarded = receptacle.clearance_m < 0.6
-            if receptacle.center[2] + (model.half_height_m if boarded else height) > TOP_MAX_M:
+            if receptacle.center[2] + (model.half_height_m if receptacle.under_board else height) > TOP_MAX_M:
                 continue
             if receptacle.clearance_m < height + (0.0 if in_drawer else HEAD_ROOM_M):
                 continue

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LOW_CEILING_M = 0.60
+"""Less free height than this over a surface is too little for a hand from above."""
+
 Vec3 = tuple[float, float, float]
 Rgba = tuple[float, float, float, float]
 
@@ -90,6 +93,11 @@ class Receptacle:
     """Local yaw angles of the sides a robot can reach it from: 0 is local +x (the front), pi/2 is local +y …"""
     articulation: str = ""
     """The drawer or fridge this surface is inside of ("" = always open). A drawer's surface moves with it."""
+
+    @property
+    def under_board(self) -> bool:
+        """Whether something hangs over it, so that a hand must come in flat (not over a pulled-out drawer)."""
+        return self.clearance_m < LOW_CEILING_M and self.kind != "drawer"
 
 
 @dataclass(frozen=True)

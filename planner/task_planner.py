@@ -8,7 +8,6 @@ the stage before ends. Blind search over the whole problem finds the stages in a
 
 from __future__ import annotations
 
-import math
 import tempfile
 from dataclasses import dataclass
 from importlib import resources
@@ -19,7 +18,8 @@ from pddlpy.pddl import Atom
 from pddlpy.planning import AStarPlanner, State
 
 from hab.episodes import Episode, Target
-from hab.scene import Scene, Vec3
+from hab.openings import handle_at
+from hab.scene import Scene
 from planner.problem import ROBOT, goal_name, object_name, problem_pddl
 from skills.skill import Goal
 
@@ -101,14 +101,6 @@ def _step(action: str, arguments: list[str], target: Target, number: int, scene:
     elif action == "nav":
         goal = Goal(target.start_pos if name == object_name(target) else target.goal_pos, target.object)
     else:
-        goal = Goal(closed_handle(scene, name), target.object, name)
+        goal = Goal(handle_at(scene.articulation(name), 0.0), target.object, name)
     interaction = f"{skill} {number}" if skill in ("pick", "place") else ""
     return PlanStep(f"({' '.join([action, *arguments])})", skill, goal, interaction)
-
-
-def closed_handle(scene: Scene, articulation: str) -> Vec3:
-    """Return where an articulation's handle is in the world (m) when it is closed."""
-    a = scene.articulation(articulation)
-    cos, sin = math.cos(a.yaw), math.sin(a.yaw)
-    x, y, z = a.handle_pos
-    return a.pos[0] + cos * x - sin * y, a.pos[1] + sin * x + cos * y, a.pos[2] + z

@@ -20,7 +20,7 @@ SPAWN_MAX_M = 2.0
 YAW_NOISE_RAD, BASE_NOISE_M = 0.523599, 0.05
 DRAWER_OPENED_M, FRIDGE_OPENED_RAD = (0.42, 0.50), (1.25, 2.1)
 """Where Open Cabinet and Open Fridge leave what they open."""
-LIFT_M, LOW_CEILING_M = 0.08, 0.60
+LIFT_M = 0.08
 PITCHES_RAD = tuple(np.deg2rad(range(20, 90, 10)))
 FLAT_PITCHES_RAD = tuple(np.deg2rad((15, 25, 35)))
 """How steeply the cup may come at an object: under a low ceiling only flat."""
@@ -129,7 +129,7 @@ def arm_reaches(base: Pose, receptacle: Receptacle, position: Sequence[float]) -
     x, y, yaw = base
     dx, dy = rotated(-yaw, (position[0] - x, position[1] - y))
     at, above = np.array([dx, dy, position[2]]), np.array([dx, dy, position[2] + LIFT_M])
-    pitches = FLAT_PITCHES_RAD if receptacle.clearance_m < LOW_CEILING_M else PITCHES_RAD
+    pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
     return any(solve(cup_pose(at, p)) is not None and solve(cup_pose(above, p)) is not None for p in pitches)
 
 

@@ -12,7 +12,7 @@ from hab.scene import Receptacle
 from skills.oracle.hand import hand_bottom
 from skills.oracle.motion import Motion, Script
 from skills.oracle.reach import Reach, backed_off
-from skills.oracle.surroundings import depth_inside, grid_now, receptacle_at, rim_m, under_board, way_out
+from skills.oracle.surroundings import depth_inside, grid_now, receptacle_at, rim_m, way_out
 
 FOLD_BELOW_M = 0.80
 """After setting down lower than this the arm folds up while the base backs out; higher, it would sweep the object."""
@@ -48,7 +48,7 @@ def move_in(
         turned[0] = math.remainder(bearing - yaw, math.tau)
         yield from motion.arm_to(turned)
         return
-    if receptacle is None or under_board(receptacle):
+    if receptacle is None or receptacle.under_board:
         # The arm unfolds in front of the board or the drawer, not under or through it.
         outside = reach.distance_m + ahead_m
         if receptacle is not None:
@@ -61,7 +61,7 @@ def move_in(
     yield from motion.turn_to(bearing)
     if (
         receptacle is None
-        or under_board(receptacle)
+        or receptacle.under_board
         or hand_bottom(sim) < receptacle.center[2] + rim_m(receptacle) + 0.04
     ):
         yield from motion.arm_to(q)
@@ -105,7 +105,7 @@ def move_out(
     if base_movement:
         receptacle = receptacle_at(sim, position)
         x, y, yaw = sim.base
-        if not sim.held and not under_board(receptacle) and pose.z < FOLD_BELOW_M:
+        if not sim.held and not receptacle.under_board and pose.z < FOLD_BELOW_M:
             motion.arm_goal = resting_near(sim.arm_target)
         # Out until the resting arm, and what hangs from it, is clear of the edge. The cup stays away from its resting
         # place for so long: there the skill ends, and the chain lowers the arm.

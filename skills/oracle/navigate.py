@@ -18,7 +18,7 @@ from hab.navgrid import NavGrid, OrientedBox
 from hab.openings import opened_boxes
 from hab.simulator import Simulator
 from skills.oracle.motion import Motion, Script, Scripted, approach_speed, turn_rate
-from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at, under_board
+from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at
 from skills.skill import Goal
 
 STAND_OFF_M = (1.05, 1.15, 1.25, 1.35, 0.95, 0.85)
@@ -96,7 +96,7 @@ def target_place(sim: Simulator, goal: Goal) -> tuple[NDArray[np.float64], tuple
         position = sim.object_pos(goal.object)
     receptacle = receptacle_at(sim, position)
     fronts = tuple(receptacle.yaw + front for front in receptacle.fronts)
-    return position, fronts, under_board(receptacle)
+    return position, fronts, receptacle.under_board
 
 
 def plan_route(

@@ -20,7 +20,7 @@ from skills.oracle.hand import cup_below, in_base, is_ball, object_in_cup, rise_
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.reach import PITCHES, Reach, backed_off, choose_reach, pitches_for
-from skills.oracle.surroundings import receptacle_at, under_board
+from skills.oracle.surroundings import receptacle_at
 from skills.skill import Goal
 
 FALLEN_COST = 400.0
@@ -86,7 +86,7 @@ class OraclePlace(Scripted):
         near = [(p, 30.0 * (abs(p - upright) / MAX_TILT_RAD) ** 1.5) for p in tilts]
         if is_ball(name):
             near = [(p, 0.0) for p in PITCHES]
-        if under_board(receptacle):
+        if receptacle.under_board:
             near = [(p, cost) for p, cost in near if p < fitting + 0.03] or near[-1:]
         best = _choose(motion, name, position, near, self._base_movement)
         if best is None or best[2] > FALLEN_COST:

@@ -13,7 +13,7 @@ from hab.arm import PAN_X_M, ArmPose, resting_near, solve, travel_steps
 from hab.measures import AT_REST_M
 from hab.scene import Receptacle
 from skills.oracle.motion import Motion
-from skills.oracle.surroundings import Point, depth_inside, grid_now, nearest_on_line, under_board
+from skills.oracle.surroundings import Point, depth_inside, grid_now, nearest_on_line
 
 PITCHES = tuple(np.deg2rad((85.0, 77.0, 69.0, 61.0, 53.0, 45.0, 38.0, 31.0, 24.0, 17.0)))
 STEEP_RAD = np.deg2rad(65.0)
@@ -88,7 +88,7 @@ def pitches_for(receptacle: Receptacle, position: Point, contact_m: Callable[[fl
     """
     if receptacle.kind == "drawer":
         return {p for p in PITCHES if p > STEEP_RAD}
-    if not under_board(receptacle):
+    if not receptacle.under_board:
         return set(PITCHES)
     depth = depth_inside(receptacle, position)
 

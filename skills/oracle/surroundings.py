@@ -16,8 +16,6 @@ from hab.simulator import Simulator
 
 Point = Sequence[float] | NDArray[np.float64]
 """A position in the world (m)."""
-LOW_CEILING_M = 0.60
-"""Under less free height than this the cup must come in flat."""
 
 
 def grid_now(sim: Simulator) -> NavGrid:
@@ -38,11 +36,6 @@ def receptacle_at(sim: Simulator, position: Point) -> Receptacle:
         return float(np.hypot(*outside)) + (abs(above) if above < 0.0 else max(0.0, above - 0.15))
 
     return min(sim.scene.receptacles, key=miss)
-
-
-def under_board(receptacle: Receptacle) -> bool:
-    """Whether something hangs over a receptacle, so that the hand must come in flat (not over a pulled-out drawer)."""
-    return receptacle.clearance_m < LOW_CEILING_M and receptacle.kind != "drawer"
 
 
 def rim_m(receptacle: Receptacle) -> float:

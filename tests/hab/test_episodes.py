@@ -46,8 +46,8 @@ FROZEN: dict[str, str] = {
     "open_cabinet test": "a3dbf006646de4e7",
     "close_cabinet val": "74079deb47466c6a",
     "close_cabinet test": "bdac9f5d659de072",
-    "pick val no-base": "a8d56b71f0fdac76",
-    "pick test no-base": "7f2d02c7e3967466",
+    "pick val no-base": "1795dcee8a67abdc",
+    "pick test no-base": "54b8fb42816d45a8",
     "place val no-base": "5d934982a7b83b92",
     "place test no-base": "18fb629339340c80",
 }

@@ -6,9 +6,10 @@ import pytest
 from interpreter import World
 
 from hab.episodes import SCENARIOS, Episode, load_scene, make_episode
+from hab.openings import handle_at
 from hab.scene import Scene
 from planner.problem import problem_pddl
-from planner.task_planner import closed_handle, domain_pddl, interactions, plan
+from planner.task_planner import domain_pddl, interactions, plan
 
 STEPS = {"tidy_house": 20, "prepare_groceries": 12, "set_table": 12}
 FETCH = ["navigate", "pick", "navigate", "place"]
@@ -52,7 +53,7 @@ def test_set_table_opens_and_drives_again() -> None:
     to_drawer, open_drawer = steps[:2]
     assert to_drawer.goal == open_drawer.goal
     assert open_drawer.goal.articulation == scene.receptacle(episode.targets[0].start_receptacle).articulation
-    assert open_drawer.goal.position == closed_handle(scene, open_drawer.goal.articulation)
+    assert open_drawer.goal.position == handle_at(scene.articulation(open_drawer.goal.articulation), 0.0)
     assert steps[7].goal.articulation == "fridge"
 
 
