@@ -10,7 +10,9 @@ GL_PACKAGES := libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 
 demo: $(STAMP)
 	$(BIN)/tpsrl eval tidy_house --skills oracle --split val --episodes 5 --json outputs/demo/tidy_house.json
-	$(BIN)/tpsrl render tidy_house --skills oracle --split val --out outputs/demo/tidy_house.mp4 || test $$? -eq 2
+	@if $(BIN)/tpsrl doctor | grep "^  used: " >/dev/null; then \
+	    $(BIN)/tpsrl render tidy_house --skills oracle --split val --out outputs/demo/tidy_house.mp4; \
+	else echo "no video: no OpenGL works here (tpsrl doctor says more)"; fi
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2

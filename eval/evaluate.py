@@ -7,27 +7,40 @@ number of worker processes or on the episodes before it.
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
+import os
 import random
 import signal
+import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
+from hab.actions import Action
+from hab.backend import SIMULATORS, make_simulator
 from hab.episodes import SCENARIOS, make_episode
-from hab.mujoco.simulator import MujocoSimulator
+from hab.mujoco.simulator import SimulationError
+from hab.scenario_env import MAX_STEPS
+from hab.simulator import Simulator
 from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill
+from planner.chain import TraceRow
+from planner.task_planner import interactions, plan
 from skills.skill import SkillPolicy
+
+UNSTABLE = "unstable physics"
+"""Why an episode failed that the simulator could not go on with."""
 
 
 class EvaluationError(RuntimeError):
-    """A worker process died; the message says which episodes it may have been."""
+    """An episode raised an exception, or a worker process died; the message is one line and says which."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +55,8 @@ class Request:
     seed: int = 0
     """Of whatever an agent draws at random; the episodes themselves are fixed by split and index."""
     obs: str = "laser"
-    episode_steps: int = 7500
+    sim: str = SIMULATORS[0]
+    episode_steps: int = MAX_STEPS
     """Control steps an episode of a scenario may take."""
     skill_steps: dict[str, int | None] = field(default_factory=dict)
     """Control steps a skill may take in the chain, by name; None or missing: the skill's own limit."""
@@ -74,15 +88,17 @@ class Evaluation:
     seconds: float
     interrupted: bool
     """Ctrl-C came before all episodes were done."""
+    error: str = ""
+    """Why not all episodes could be done, in one line."""
 
 
 def evaluate(
     request: Request, workers: int = 1, on_result: Callable[[EpisodeResult], None] | None = None
 ) -> Evaluation:
-    """Evaluate with `workers` processes (1: in this one). Ctrl-C returns what was measured so far."""
+    """Evaluate with `workers` processes (1: in this one). Ctrl-C and errors return what was measured so far."""
     start = time.perf_counter()
     results: list[EpisodeResult] = []
-    interrupted = False
+    interrupted, problem = False, ""
     source = _in_process(request) if workers == 1 else _in_pool(request, workers)
     try:
         for result in source:
@@ -91,25 +107,44 @@ def evaluate(
                 on_result(result)
     except KeyboardInterrupt:
         interrupted = True
+    except EvaluationError as error:
+        problem = str(error)
     finally:
         source.close()
     results.sort(key=lambda r: r.index)
-    return Evaluation(request, results, time.perf_counter() - start, interrupted)
+    return Evaluation(request, results, time.perf_counter() - start, interrupted, problem)
 
 
 def run_episode(request: Request, index: int) -> EpisodeResult:
-    """Run one episode to its end."""
+    """Run one episode to its end. Raises `EvaluationError`, which names the episode, for any failure of the code."""
     random.seed(f"{request.seed} {index}")
     np.random.seed([request.seed, index])
-    if request.name in SCENARIOS:
-        return _run_scenario(request, index)
-    return _run_skill(request, index)
+    try:
+        return _run_scenario(request, index) if request.name in SCENARIOS else _run_skill(request, index)
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise EvaluationError(f"{request.name}, {request.split} episode {index}: {said}") from error
 
 
 def _run_scenario(request: Request, index: int) -> EpisodeResult:
     episode = make_episode(request.name, request.split, index)
     limits = chain_limits(request.episode_steps, request.skill_steps)
-    result = play_episode(_simulator(), episode, request.agent, _policies(request.agent), limits)
+    sim = _simulator(request.sim)
+    stage = 0
+    done: Sequence[bool] = [False] * len(interactions(episode))
+
+    def on_step(now: int, action: Action, achieved: Sequence[bool]) -> None:
+        nonlocal stage, done
+        stage, done = now, achieved  # the chain's own list, which goes on being filled in
+
+    try:
+        result = play_episode(sim, episode, request.agent, _policies(request.agent), limits, on_step)
+    except SimulationError:
+        step = plan(episode, sim.scene, request.agent.nav_skill)[stage]
+        row = TraceRow(stage, step.skill, step.action, step.interaction, 0, sim.steps, "failed", UNSTABLE)
+        return EpisodeResult(
+            index, episode.scene_seed, False, list(done), step.skill, UNSTABLE, sim.steps, [asdict(row)]
+        )
     return EpisodeResult(
         index,
         episode.scene_seed,
@@ -131,7 +166,10 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
     try:
         env.reset(seed=request.seed)
         task: Any = env.unwrapped
-        row = play_skill(skill, env, _policies(agent)[skill])
+        try:
+            row = play_skill(skill, env, _policies(agent)[skill])
+        except SimulationError:
+            row = TraceRow(0, skill, "", "", 0, task.sim.steps, "failed", UNSTABLE)
         scene = task.sim.episode.scene_seed
     finally:
         env.close()
@@ -140,9 +178,9 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
 
 
 @lru_cache(maxsize=1)
-def _simulator() -> MujocoSimulator:
+def _simulator(name: str) -> Simulator:
     """One simulator a process: it keeps its compiled apartment between episodes."""
-    return MujocoSimulator()
+    return make_simulator(name)
 
 
 @lru_cache(maxsize=2)
@@ -158,15 +196,18 @@ def _in_process(request: Request) -> Generator[EpisodeResult]:
 def _in_pool(request: Request, workers: int) -> Generator[EpisodeResult]:
     """Yield results as they come. Fresh (spawned) processes: OpenGL and threads do not survive a fork."""
     others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
-    waiting: set[Future[EpisodeResult]] = set()
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_die_with_parent)
+    # Not `concurrent.futures.wait`: an interrupt in it can leave futures locked, and then the pool never ends.
+    done: SimpleQueue[Future[EpisodeResult]] = SimpleQueue()
+    waiting = request.episodes
     try:
-        with _interrupts_ignored():
-            waiting |= {pool.submit(run_episode, request, index) for index in range(request.episodes)}
+        with _signals_held_back():
+            for index in range(request.episodes):
+                pool.submit(run_episode, request, index).add_done_callback(done.put)
         while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+            result = done.get().result()
+            waiting -= 1
+            yield result
         pool.shutdown()
     except BrokenProcessPool as error:
         raise EvaluationError("a worker process died (out of memory?); try fewer --workers") from error
@@ -176,14 +217,29 @@ def _in_pool(request: Request, workers: int) -> Generator[EpisodeResult]:
         if waiting:
             for process in multiprocessing.active_children():
                 if process not in others:
-                    process.terminate()
+                    process.kill()  # they do not listen to SIGTERM
+
+
+def _die_with_parent() -> None:
+    """Make a worker end when its parent does, however that ended (a worker waiting for work would not notice)."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Start processes that leave Ctrl-C, which the terminal sends to all of them, to this one (they inherit it)."""
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _signals_held_back() -> Iterator[None]:
+    """Start processes that leave Ctrl-C and SIGTERM, which may go to all of them, to this one (by its mask)."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

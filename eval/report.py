@@ -11,38 +11,35 @@ from rich.table import Table
 
 from eval.evaluate import Evaluation
 from eval.statistics import wilson
-from hab.episodes import SCENARIOS
-
-
-def interaction_names(count: int) -> list[str]:
-    """Name `count` interactions in plan order: "pick 1", "place 1", "pick 2" …"""
-    return [f"{('pick', 'place')[i % 2]} {i // 2 + 1}" for i in range(count)]
+from hab.episodes import SCENARIOS, make_episode
+from planner.task_planner import interactions
 
 
 def to_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the report of `--json FILE`."""
     request, results = evaluation.request, evaluation.results
-    agent = request.agent
+    agent, scenario = request.agent, request.name in SCENARIOS
     successes = sum(r.success for r in results)
-    interactions = [
+    measured = [
         {"name": name, "success": _rate(achieved, len(results)), "ci95": _interval(achieved, len(results))}
         for name, achieved in _interaction_counts(evaluation)
     ]
     return {
         "scenario": request.name,
-        "sim": "mujoco",
+        "sim": request.sim,
         "split": request.split,
         "episodes": len(results),
         "seed": request.seed,
         "agent": {
             "skills": agent.skills,
             "skill_nav": agent.skill_nav,
-            "nav_skill": agent.nav_skill,
-            "stop_mask": agent.stop_mask,
+            # The chain's switches: a skill on its own task has no chain.
+            "nav_skill": agent.nav_skill if scenario else None,
+            "stop_mask": agent.stop_mask if scenario else None,
         },
         "success": _rate(successes, len(results)),
         "success_ci95": _interval(successes, len(results)),
-        "interactions": interactions,
+        "interactions": measured,
         "steps": sum(r.steps for r in results),
         "seconds": round(evaluation.seconds, 1),
         "episode_results": [{k: v for k, v in asdict(r).items() if k != "trace"} for r in results],
@@ -84,8 +81,10 @@ def tables(evaluation: Evaluation) -> Group:
 
 
 def _interaction_counts(evaluation: Evaluation) -> list[tuple[str, int]]:
-    results = evaluation.results
-    names = interaction_names(len(results[0].interactions))
+    request, results = evaluation.request, evaluation.results
+    if request.name not in SCENARIOS:
+        return []
+    names = interactions(make_episode(request.name, request.split, results[0].index))
     return [(name, sum(r.interactions[i] for r in results)) for i, name in enumerate(names)]
 
 

@@ -5,9 +5,12 @@ Importing it registers the scenarios with gymnasium: tpsrl/TidyHouse-v0, tpsrl/P
 
 import gymnasium
 
-for _scenario, _id in {
+IDS = {
     "tidy_house": "tpsrl/TidyHouse-v0",
     "prepare_groceries": "tpsrl/PrepareGroceries-v0",
     "set_table": "tpsrl/SetTable-v0",
-}.items():
+}
+"""Scenario -> gymnasium id."""
+
+for _scenario, _id in IDS.items():
     gymnasium.register(_id, entry_point="hab.scenario_env:ScenarioEnv", kwargs={"scenario": _scenario})

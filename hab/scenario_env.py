@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from hab import IDS
 from hab.actions import SIZES, STOP, Action, action_space
 from hab.episodes import SCENARIOS, make_episode
 from hab.measures import PLACED_M
@@ -20,16 +21,13 @@ from hab.mujoco.simulator import MujocoSimulator
 from hab.sampler import EpisodeSampler
 from hab.sensors import Observation, ScenarioSensors, scenario_space
 
+__all__ = ["IDS", "MAX_STEPS", "SUCCESS_REWARD", "TARGETS", "ScenarioEnv"]
+
 MAX_STEPS = 7500
 SUCCESS_REWARD = 100.0
 PLACED_LOOSELY_M = 0.3
 """Radius of habitat's PDDL predicate `object_at`, recorded beside the papers' 0.15 m."""
 TARGETS = {"tidy_house": 5, "prepare_groceries": 3, "set_table": 2}
-IDS = {
-    "tidy_house": "tpsrl/TidyHouse-v0",
-    "prepare_groceries": "tpsrl/PrepareGroceries-v0",
-    "set_table": "tpsrl/SetTable-v0",
-}
 
 
 class ScenarioEnv(gymnasium.Env[Any, Any]):
@@ -51,6 +49,7 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
         if scenario not in SCENARIOS:
             raise ValueError(f"unknown scenario {scenario!r}; choose from {', '.join(SCENARIOS)}")
         self.scenario, self.split, self.obs, self.index, self.render_mode = scenario, split, obs, index, render_mode
+        _check_index(index)
         self._sampler = EpisodeSampler(split)
         self.sim = MujocoSimulator()
         self.action_space = action_space(tuple(SIZES))
@@ -63,6 +62,7 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
         if seed is not None:
             self._sampler.restart()
         index = (options or {}).get("index", self.index)
+        _check_index(index)
         episode = make_episode(
             self.scenario, self.split, self._sampler.draw(self.np_random) if index is None else int(index)
         )
@@ -77,7 +77,7 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
         self.sim.step(action)
         info = self._info()
         success = info["success"]
-        terminated = success or float(action[STOP][0]) > 0.0
+        terminated = success or stop_called(action)
         truncated = not terminated and self.sim.steps >= MAX_STEPS
         return self._sensors.read(), SUCCESS_REWARD if success else 0.0, terminated, truncated, info
 
@@ -116,3 +116,13 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
                 self._stages[2 * earlier - 1] = True
         if earlier < len(placed) and held == self._objects[earlier]:
             self._stages[2 * earlier] = True
+
+
+def stop_called(action: Action) -> bool:
+    """Say whether an action asks to stop; a missing part means zeros."""
+    return STOP in action and float(action[STOP][0]) > 0.0
+
+
+def _check_index(index: int | None) -> None:
+    if index is not None and index < 0:
+        raise ValueError(f"index={index}: episodes are numbered from 0")

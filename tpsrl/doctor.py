@@ -9,6 +9,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from hab.mujoco.gl import GL_BACKENDS, SYSTEM_PACKAGES, wanted_backends
 from tpsrl import __version__
 
 PACKAGES = (
@@ -23,8 +24,7 @@ PACKAGES = (
     "omegaconf",
     "imageio-ffmpeg",
 )
-GL_BACKENDS = ("egl", "osmesa", "glfw")
-GL_ADVICE = "apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri libosmesa6 (Debian's names)"
+GL_ADVICE = f"apt-get install {SYSTEM_PACKAGES} (Debian's names)"
 _DRAW = """
 import mujoco, numpy
 model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><light pos='0 0 3'/><geom size='.3'/></worldbody></mujoco>")
@@ -62,13 +62,22 @@ def report() -> tuple[str, bool]:
     errors = gl_errors()
     lines += ["", "OpenGL back ends (rendering: depth observations and videos)"]
     lines += [f"  {kind}: {'works' if not error else f'does not work: {error}'}" for kind, error in errors.items()]
-    if all(errors.values()):
-        lines.append(f"  none works, so nothing can be rendered; everything else runs. To mend it: {GL_ADVICE}")
-    else:
-        lines.append(f"  used: {os.environ.get('MUJOCO_GL') or next(kind for kind, e in errors.items() if not e)}")
+    lines.append(f"  {_gl_verdict(errors)}")
 
     lines += ["", "trained skills: none are packaged yet; use --skills oracle"]
     return "\n".join(lines), not (missing or error)
+
+
+def _gl_verdict(errors: dict[str, str]) -> str:
+    """Say which back end is used under the present MUJOCO_GL, or why none is and what to do."""
+    wanted, variable = wanted_backends(), f"MUJOCO_GL={os.environ.get('MUJOCO_GL', '')}"
+    if not wanted:
+        return f"{variable} switches rendering off; everything else runs. To mend it: unset the variable"
+    if works := [kind for kind in wanted if not errors[kind]]:
+        return f"used: {works[0]}"
+    if not all(errors.values()):
+        return f"{variable} does not work, so nothing can be rendered. To mend it: unset the variable"
+    return f"none works, so nothing can be rendered; everything else runs. To mend it: {GL_ADVICE}"
 
 
 def gl_errors() -> dict[str, str]:

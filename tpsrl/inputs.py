@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
+
+from hab.backend import SIMULATORS
+from hab.episodes import SCENARIOS, SKILLS
+
+if TYPE_CHECKING:
+    from configs.schema import EvalConfig
 
 
 class BadInput(click.ClickException):
@@ -30,13 +39,24 @@ class Name(click.ParamType[str]):
         raise BadInput(f"unknown {self.name} {value!r}: {hint}choose from {', '.join(self.choices)}")
 
 
-def output_file(option: str, path: Path | None) -> Path | None:
-    """Check, before any work, that a file can be written; makes its folder."""
-    if path is None:
-        return None
+def output_files(paths: Sequence[tuple[str, Path | None]]) -> None:
+    """Check, before any work, that all these files (option, path) can be written and are different ones."""
+    seen: dict[Path, str] = {}
+    for option, path in paths:
+        if path is None:
+            continue
+        other = seen.setdefault(path.resolve(), option)
+        if other != option:
+            raise BadInput(f"{option} {path}: is the file of {other}, too; name another file")
+        _check_writable(option, path)
+
+
+def _check_writable(option: str, path: Path) -> None:
+    """Try to write a file; leaves nothing behind."""
     if path.is_dir():
         raise BadInput(f"{option} {path}: is a folder; name a file in it")
     existed = path.exists()
+    made = [folder for folder in path.parents if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("a").close()
@@ -44,4 +64,35 @@ def output_file(option: str, path: Path | None) -> Path | None:
             path.unlink()
     except OSError as error:
         raise BadInput(f"{option} {path}: cannot be written ({error.strerror}); name another file") from error
-    return path
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whose folder may be missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def check_options_apply(name: str, context: click.Context, config: EvalConfig) -> None:
+    """Refuse what would silently do nothing."""
+    if config.sim.name not in SIMULATORS:
+        raise BadInput(f"sim.name={config.sim.name}: only {', '.join(SIMULATORS)} is built in")
+    for skill in config.chain.skill_steps:
+        if skill not in SKILLS:
+            raise BadInput(f"chain.skill_steps.{skill}: no such skill; choose from {', '.join(SKILLS)}")
+    if name in SCENARIOS:
+        if config.sim.obs != "laser":
+            raise BadInput(f"sim.obs={config.sim.obs}: {name} is played by oracle skills, which read no observations")
+        return
+    limits = {"episode_steps": config.chain.episode_steps, **config.chain.skill_steps}
+    if any(steps is not None for steps in limits.values()):
+        raise BadInput(
+            "chain.*: limits of the chain do not apply to a single skill; leave them out, or name a scenario"
+        )
+    for option in ("nav_skill", "stop_mask") + (("skill_nav",) if name == "navigate" else ()):
+        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            flag = option.replace("_", "-")
+            raise BadInput(f"--{flag}/--no-{flag}: does nothing for {name} on its own; leave it out")

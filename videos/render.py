@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import imageio.v2 as imageio
+import numpy as np
+from numpy.typing import NDArray
 
 from hab.actions import CONTROL_HZ, Action
 from hab.episodes import Episode, make_episode
-from hab.mujoco.render import make_gl_context
+from hab.mujoco.gl import make_gl_context
 from hab.mujoco.simulator import MujocoSimulator
 from hab.simulator import Simulator
 from planner.agent import Agent, load_policies, play_episode, play_skill
@@ -35,22 +38,22 @@ OnFrame = Callable[[int, int], None]
 class Style:
     """How a video looks."""
 
-    height: int = 480
-    """Pixels of the pictures; the third-person view is 4:3."""
-    fps: int = 15
-    max_s: int = 25
+    height: int
+    """Pixels of the pictures, a multiple of 48; the third-person view is 4:3."""
+    fps: int
+    max_s: int
     """The film is sped up, by a whole number of control steps a frame, to be no longer than this."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One control step, as the second pass needs it."""
+    """One control step, as the second pass needs it; the last one of a film is its end, which is held for a while."""
 
     action: Action
     caption: str
     goal: Goal
     done: tuple[bool, ...]
-    """Interactions achieved so far."""
+    """Interactions achieved so far; at the end, all of them."""
 
 
 def prepare_rendering() -> None:
@@ -70,8 +73,8 @@ def prepare_rendering() -> None:
 
 def render_scenario(
     scenario: str, split: str, index: int, agent: Agent, limits: Limits, style: Style, out: Path, on_frame: OnFrame
-) -> list[dict[str, Any]]:
-    """Film one episode of a scenario; return its trace rows."""
+) -> tuple[bool, list[dict[str, Any]]]:
+    """Film one episode of a scenario; return whether it succeeded, and its trace rows."""
     prepare_rendering()
     sim = MujocoSimulator()
     episode = make_episode(scenario, split, index)
@@ -86,16 +89,18 @@ def render_scenario(
     try:
         result = play_episode(sim, episode, agent, load_policies(agent), limits, record)
         sim.reset(episode)
+        ending = "whole task done" if result.success else f"{result.failed_skill}: {result.reason}"
+        moments.append(Moment({}, ending, moments[-1].goal, tuple(result.interactions)))
         _write(sim, episode, moments, interactions(episode), sim.step, style, out, on_frame)
     finally:
         sim.close()
-    return result.trace_rows()
+    return result.success, result.trace_rows()
 
 
 def render_skill(
     skill: str, split: str, index: int, obs: str, agent: Agent, style: Style, out: Path, on_frame: OnFrame
-) -> list[dict[str, Any]]:
-    """Film one start state of a skill's own task; return its single trace row."""
+) -> tuple[bool, list[dict[str, Any]]]:
+    """Film one start state of a skill's own task; return whether it succeeded, and its single trace row."""
     from skills import make_env
 
     prepare_rendering()
@@ -108,10 +113,11 @@ def render_skill(
         policy = load_policies(agent)[skill]
         row = play_skill(skill, env, policy, lambda a: moments.append(Moment(a, skill, goal, ())))
         env.reset(seed=0)
+        moments.append(Moment({}, f"{skill}: {row.reason or row.outcome}", goal, ()))
         _write(task.sim, task.sim.episode, moments, [], env.step, style, out, on_frame)
     finally:
         env.close()
-    return [asdict(row)]
+    return row.outcome == "success", [asdict(row)]
 
 
 def _write(
@@ -124,10 +130,37 @@ def _write(
     out: Path,
     on_frame: OnFrame,
 ) -> None:
-    """Replay the moments from the present state and write every k-th as a frame."""
-    stride = max(1, math.ceil(len(moments) / (style.fps * style.max_s)))
+    """Replay the moments from the present state, write every k-th as a frame, and hold the last, which is not played.
+
+    The file is there only when it is complete.
+    """
+    *played, end = moments
+    room = style.fps * style.max_s
+    held = max(1, min(style.fps, room // 5))
+    stride = max(1, math.ceil(len(played) / max(1, room - held)))
     speed = stride * style.fps / CONTROL_HZ
-    frames = math.ceil(len(moments) / stride)
+    frames = math.ceil(len(played) / stride) + held
+
+    def picture(moment: Moment, caption: str) -> NDArray[np.uint8]:
+        rgb = sim.render_rgb(style.height * 4 // 3, style.height, overlays(sim, episode, moment.goal))
+        return compose(rgb, sim.depth(), caption, list(zip(names, moment.done, strict=True)))
+
+    with _film(style, out) as film:
+        for step, moment in enumerate(played):
+            advance(moment.action)
+            if step % stride and step + 1 < len(played):
+                continue
+            film.append_data(picture(moment, f"{moment.caption}   step {step + 1}   x{speed:g}"))
+            on_frame(min(step // stride + 1, frames - held), frames)
+        last = picture(end, f"{end.caption}   step {len(played)}")
+        for _ in range(held):
+            film.append_data(last)
+        on_frame(frames, frames)
+
+
+@contextmanager
+def _film(style: Style, out: Path) -> Iterator[Any]:
+    """Open a film that gets its name when it is complete, and is gone if it never is."""
     # The default preset takes twice the time for the same size.
     encoding: dict[str, Any] = {
         "codec": "libx264",
@@ -135,13 +168,15 @@ def _write(
         "macro_block_size": 16,
         "output_params": ["-preset", "veryfast"],
     }
-    film: Any = imageio.get_writer(out, fps=style.fps, **encoding)
-    with film:
-        for step, moment in enumerate(moments):
-            advance(moment.action)
-            if step % stride and step + 1 < len(moments):
-                continue
-            rgb = sim.render_rgb(style.height * 4 // 3, style.height, overlays(sim, episode, moment.goal))
-            caption = f"{moment.caption}   step {step + 1}   x{speed:g}"
-            film.append_data(compose(rgb, sim.depth(), caption, list(zip(names, moment.done, strict=False))))
-            on_frame(min(step // stride + 1, frames), frames)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f".{out.stem}.part.mp4")
+    film: Any = imageio.get_writer(part, fps=style.fps, **encoding)
+    try:
+        yield film
+    except BaseException:
+        with suppress(Exception):  # the encoder may have got the Ctrl-C, too
+            film.close()
+        part.unlink(missing_ok=True)
+        raise
+    film.close()
+    part.replace(out)

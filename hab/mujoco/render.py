@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import atexit
 import copy
-import importlib
-import os
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -22,15 +20,13 @@ from hab import robot
 from hab.mujoco import fetch
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.mujoco.cutaway import Cutaway
+from hab.mujoco.gl import RenderingUnavailable, make_gl_context
 from hab.rooms import WALL_HEIGHT_M
 from hab.scene import Scene
 from hab.simulator import Overlay
 
-GL_BACKENDS = ("egl", "osmesa", "glfw")
-_NO_GL = (
-    "no OpenGL back end works here (tried {tried}): install Debian's libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri "
-    "libosmesa6 (apt-get install …), or use the laser observations and leave rendering out"
-)
+__all__ = ["HeadCamera", "RenderingUnavailable", "ThirdPersonCamera", "make_gl_context"]
+
 MAX_OVERLAYS = 400
 _DEPTH_GROUPS = (SCENE_GROUP, DECORATION_GROUP, fetch.GROUP_COLLISION)
 _HIDDEN_GROUP = 5
@@ -44,29 +40,6 @@ _SHAPES = {
     "capsule": mujoco.mjtGeom.mjGEOM_CAPSULE,
     "ellipsoid": mujoco.mjtGeom.mjGEOM_ELLIPSOID,
 }
-
-
-class RenderingUnavailable(RuntimeError):
-    """No OpenGL back end works; the message says what to install."""
-
-
-def make_gl_context(width: int, height: int) -> Any:
-    """Return a current off-screen GL context, of MUJOCO_GL's kind or the first kind that works."""
-    # Small pictures gain nothing from Mesa's own threads, which take a core from the environment next door.
-    os.environ.setdefault("LP_NUM_THREADS", "0")
-    wanted = os.environ.get("MUJOCO_GL", "").strip().lower()
-    kinds = (wanted,) if wanted in GL_BACKENDS else GL_BACKENDS
-    for kind in kinds:
-        try:
-            context = importlib.import_module(f"mujoco.{kind}").GLContext(width, height)
-            context.make_current()
-            # Without a display GLFW makes no window, says nothing, and MuJoCo would abort on first use.
-            if kind == "glfw" and not importlib.import_module("glfw").get_current_context():
-                continue
-            return context
-        except Exception:  # noqa: BLE001 - loaders fail with ImportError, AttributeError, OSError, RuntimeError …
-            continue
-    raise RenderingUnavailable(_NO_GL.format(tried=", ".join(kinds)))
 
 
 class _Camera:

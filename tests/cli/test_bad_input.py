@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from hab.mujoco import gl
 from tpsrl.cli import main
 
+ROOT = Path(__file__).parents[2]
 CASES = {
     "unknown scenario": (["eval", "tidy_hose"], "did you mean 'tidy_house'"),
     "unknown skill": (["render", "pik"], "did you mean 'pick'"),
@@ -19,6 +23,22 @@ CASES = {
     "override of the wrong type": (["eval", "tidy_house", "chain.episode_steps=soon"], "soon"),
     "override out of range": (["eval", "tidy_house", "chain.skill_steps.pick=0"], "at least 1"),
     "override without a value": (["eval", "tidy_house", "chain"], "bad override"),
+    "override without a key": (["eval", "tidy_house", "=3"], "bad override"),
+    "hydra's own override": (["eval", "tidy_house", "hydra.run.dir=x"], "only keys of configs/eval.yaml"),
+    "removed default": (["eval", "tidy_house", "~video.height"], "video.height"),
+    "limit of an unknown skill": (["eval", "tidy_house", "+chain.skill_steps.pck=3"], "chain.skill_steps.pck: no such"),
+    "video too small": (["render", "tidy_house", "video.height=1"], "choose from 144 to 1056"),
+    "video too large": (["render", "tidy_house", "video.height=20000"], "choose from 144 to 1056"),
+    "video no codec takes": (["render", "tidy_house", "video.height=485"], "multiple of 48, as 480"),
+    "video too fast": (["render", "tidy_house", "video.fps=1000"], "choose from 1 to 60"),
+    "no plan to limit": (["eval", "pick", "chain.skill_steps.pick=1"], "do not apply to a single skill"),
+    "no chain to limit": (["eval", "pick", "chain.episode_steps=9"], "do not apply to a single skill"),
+    "no stop to mask": (["eval", "navigate", "--stop-mask"], "--stop-mask/--no-stop-mask: does nothing"),
+    "no plan to change": (["render", "pick", "--no-nav-skill"], "--nav-skill/--no-nav-skill: does nothing"),
+    "Navigate must drive": (["eval", "navigate", "--no-skill-nav"], "--skill-nav/--no-skill-nav: does nothing"),
+    "nobody looks": (["eval", "tidy_house", "sim.obs=depth"], "read no observations"),
+    "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
+    "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose laser or depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=habitat"], "only mujoco"),
     "no zoo yet": (["eval", "tidy_house", "--skills", "zoo"], "use --skills oracle"),
@@ -64,10 +84,50 @@ def test_incomplete_checkpoints_are_named(
 def test_rendering_without_opengl_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from hab.mujoco import render
-
-    monkeypatch.setattr(render, "GL_BACKENDS", ("no_such_backend",))
+    monkeypatch.setattr(gl, "GL_BACKENDS", ("no_such_backend",))
     monkeypatch.delenv("MUJOCO_GL", raising=False)
-    assert run(["render", "tidy_house"], monkeypatch) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and "libegl1" in err
+    for arguments in (["render", "tidy_house"], ["eval", "pick", "sim.obs=depth"], ["eval", "pick", "--video", "1"]):
+        assert run(arguments, monkeypatch) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1 and "libegl1" in err
+
+
+def in_its_own_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tpsrl", *arguments]
+    env = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "PYOPENGL_PLATFORM")}
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**env, **environment})
+
+
+@pytest.mark.parametrize("arguments", [["doctor"], ["plan", "set_table"], ["eval", "pick", "--episodes", "1"]])
+def test_an_unknown_mujoco_gl_is_one_line(arguments: list[str]) -> None:
+    """In a process of its own: MuJoCo reads the variable when it is imported."""
+    done = in_its_own_process(*arguments, MUJOCO_GL="foo")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "MUJOCO_GL=foo: unset it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"), [("glfw", "tried glfw"), ("disable", "switches rendering off"), ("off", "MUJOCO_GL=off")]
+)
+@pytest.mark.parametrize("arguments", [["render", "set_table"], ["eval", "pick", "sim.obs=depth"]])
+def test_a_back_end_that_does_not_work_is_one_line(variable: str, said: str, arguments: list[str]) -> None:
+    """GLFW warns on stderr of the display it does not find."""
+    done = in_its_own_process(*arguments, MUJOCO_GL=variable)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and said in done.stderr
+
+
+def test_refusals_leave_no_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = tmp_path / "a" / "b" / "report.json"
+    assert run(["eval", "pick", "--json", str(deep), "--trace", "/dev/null/t"], monkeypatch) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_films_of_an_evaluation_are_checked_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("outputs").write_text("not a folder")
+    assert run(["eval", "pick", "--video", "1"], monkeypatch) == 2
+    assert "--video 0 outputs/pick_val_0.mp4: cannot be written" in capsys.readouterr().err

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from tpsrl import __version__
 from tpsrl.cli import main
 
+ROOT = Path(__file__).parents[2]
 Run = Callable[..., tuple[int, str]]
 
 
@@ -67,3 +71,73 @@ def test_doctor_names_simulators_and_back_ends(tpsrl: Run) -> None:
     assert code == 0
     assert "mujoco: works" in out and "habitat: not installed" in out
     assert all(f"  {kind}: " in out for kind in ("egl", "osmesa", "glfw"))
+
+
+def test_doctor_says_when_rendering_is_switched_off(tpsrl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "disable")
+    code, out = tpsrl("doctor")
+    assert code == 0 and "MUJOCO_GL=disable switches rendering off" in out and "used: " not in out
+
+
+def test_doctor_says_when_the_wanted_back_end_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tpsrl.doctor import _gl_verdict
+
+    errors = {"egl": "", "osmesa": "no library", "glfw": "no display"}
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    assert _gl_verdict(errors) == "used: egl"
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    assert "MUJOCO_GL=glfw does not work" in _gl_verdict(errors)
+
+
+def test_a_failing_episode_keeps_the_others(
+    tpsrl: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from eval import evaluate
+    from hab.episodes import make_episode
+
+    def broken(scenario: str, split: str, index: int) -> object:
+        if index == 2:
+            raise IndexError("nothing\nhere")
+        return make_episode(scenario, split, index)
+
+    monkeypatch.setattr(evaluate, "make_episode", broken)
+    report = tmp_path / "report.json"
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["tpsrl", "eval", "set_table", "--episodes", "9", "--json", str(report), "chain.episode_steps=5"],
+    )
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    assert exit_info.value.code == 1
+    out, err = capsys.readouterr()
+    assert "whole task" in out and json.loads(report.read_text())["episodes"] == 2
+    last = err.splitlines()[-1]
+    assert "set_table, val episode 2: IndexError: nothing here (2 of 9 episodes were measured)" in last
+
+
+def test_an_interrupted_start_is_one_line() -> None:
+    """Imports take a second, in which Ctrl-C is as likely as later."""
+    command = [sys.executable, "-m", "tpsrl", "plan", "set_table"]
+    for delay_s in (0.15, 0.3, 0.45):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        wait_for_handlers(process)
+        time.sleep(delay_s)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        # By the signal where CPython notices that one interrupted an `exec` of an import, although it was handled.
+        assert process.returncode in (0, 1, -signal.SIGINT)
+        assert err.strip() == ("tpsrl: interrupted" if process.returncode == 1 or err else "")
+
+
+def wait_for_handlers(process: subprocess.Popen[str]) -> None:
+    """Wait until a `tpsrl` process handles SIGTERM, the first thing it does."""
+    status = Path(f"/proc/{process.pid}/status")
+    if not status.exists():
+        pytest.skip("needs Linux's /proc")
+    for _ in range(1000):
+        caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt"))
+        if int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.005)
+    raise AssertionError("no SIGTERM handler")

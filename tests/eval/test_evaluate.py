@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from eval.evaluate import EpisodeResult, Request, evaluate
 from eval.report import to_json
+from hab.actions import Action
+from hab.mujoco.simulator import MujocoSimulator, SimulationError
 from planner.agent import Agent
 
 SHORT = Request("tidy_house", Agent(), episodes=3, episode_steps=150)
@@ -53,20 +57,88 @@ def test_a_skill_is_evaluated_on_its_own_task() -> None:
     assert to_json(evaluation)["interactions"] == []
 
 
-def test_ctrl_c_ends_with_the_table_and_exit_code_0(tmp_path: Path) -> None:
-    file = tmp_path / "report.json"
-    command = [sys.executable, "-m", "tpsrl", "eval", "tidy_house", "--episodes", "5000", "--workers", "2"]
-    process = subprocess.Popen(
-        [*command, "--json", str(file), "--trace", str(tmp_path / "trace.jsonl"), "chain.episode_steps=100"],
+def test_unstable_physics_is_a_failed_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = MujocoSimulator.step
+
+    def blow_up(sim: MujocoSimulator, action: Action) -> None:
+        if sim.steps == 7:
+            raise SimulationError("the physics became unstable")
+        step(sim, action)
+
+    monkeypatch.setattr(MujocoSimulator, "step", blow_up)
+    for request in (Request("set_table", Agent(), episodes=2), Request("pick", Agent(), episodes=1)):
+        evaluation = evaluate(request)
+        assert len(evaluation.results) == request.episodes and evaluation.error == ""
+        for result in evaluation.results:
+            assert (result.success, result.reason, result.steps) == (False, "unstable physics", 7)
+            assert result.trace[0]["reason"] == "unstable physics"
+        to_json(evaluation)
+
+
+def test_a_failing_worker_names_its_episode() -> None:
+    evaluation = evaluate(Request("tidy_house", Agent(), "no_such_split", episodes=2), workers=2)
+    assert evaluation.results == [] and "tidy_house, no_such_split episode" in evaluation.error
+
+
+def start(folder: Path, workers: int, episodes: int = 5000) -> subprocess.Popen[str]:
+    """Start a long evaluation that writes its files to a folder."""
+    command = [sys.executable, "-m", "tpsrl", "eval", "tidy_house", "--episodes", str(episodes)]
+    files = ["--json", str(folder / "report.json"), "--trace", str(folder / "trace.jsonl")]
+    return subprocess.Popen(
+        [*command, "--workers", str(workers), *files, "chain.episode_steps=100"],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
         start_new_session=True,
     )
+
+
+def session_of(process: subprocess.Popen[str]) -> list[int]:
+    """Return the living processes of a process's session, itself included (Linux)."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(session) == process.pid and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+def wait_until_empty(process: subprocess.Popen[str]) -> None:
+    for _ in range(100):
+        if not session_of(process):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"processes left: {session_of(process)}")
+
+
+@pytest.mark.parametrize(
+    ("number", "workers", "to_all"),
+    [(signal.SIGINT, 2, True), (signal.SIGTERM, 1, False), (signal.SIGTERM, 2, False), (signal.SIGTERM, 2, True)],
+    ids=["Ctrl-C", "SIGTERM, one process", "SIGTERM, two workers", "SIGTERM to all processes"],
+)
+def test_signals_end_with_the_table_and_exit_code_0(
+    number: signal.Signals, workers: int, to_all: bool, tmp_path: Path
+) -> None:
+    process = start(tmp_path, workers)
     time.sleep(8)
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == 0
+    if to_all:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0 and "Traceback" not in err
     assert "interrupted after" in out and "whole task" in out
-    measured = json.loads(file.read_text())["episodes"]
-    assert 0 < measured < 5000
+    assert 0 < json.loads((tmp_path / "report.json").read_text())["episodes"] < 5000
+    assert (tmp_path / "trace.jsonl").read_text()
+    wait_until_empty(process)
+
+
+def test_workers_die_with_their_parent(tmp_path: Path) -> None:
+    process = start(tmp_path, 2)
+    time.sleep(5)
+    assert len(session_of(process)) >= 3
+    process.kill()
+    process.communicate(timeout=30)
+    wait_until_empty(process)

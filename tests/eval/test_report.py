@@ -42,6 +42,13 @@ def test_json() -> None:
     }
 
 
+def test_a_skill_has_no_switches_of_the_chain() -> None:
+    result = EpisodeResult(0, 7, True, [], "", "", 90, [])
+    report = to_json(Evaluation(Request("pick", Agent(), episodes=1), [result], 1.0, interrupted=False))
+    assert report["agent"] == {"skills": "oracle", "skill_nav": True, "nav_skill": None, "stop_mask": None}
+    assert report["interactions"] == []
+
+
 def test_tables_show_interactions_and_causes() -> None:
     out = io.StringIO()
     Console(width=100, file=out).print(tables(evaluation()))

@@ -1,0 +1,263 @@
+"""`tpsrl`: eval, render, plan, doctor. Exit codes: 0 done, 2 bad usage or input, 1 failure.
+
+Bad input of any kind ends in one line on stderr. Rooms are imported inside the commands, so `--help` is immediate.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from hab.episodes import SCENARIOS, SKILLS, SPLITS
+from hab.mujoco.gl import RenderingUnavailable, wanted_backends
+from tpsrl import __version__
+from tpsrl.inputs import BadInput, Name, check_options_apply, output_files, write_text
+
+if TYPE_CHECKING:
+    from configs.schema import EvalConfig
+    from planner.agent import Agent
+
+Command = Callable[..., Any]
+
+
+def run() -> int:
+    """Run the command line; return its exit code."""
+    try:
+        wanted_backends()  # before anything imports MuJoCo, which would fail on an unknown MUJOCO_GL
+    except ValueError as error:
+        return _complain(error, 2)
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        return _complain(error.format_message(), 2)
+    except RenderingUnavailable as error:
+        return _complain(error, 2)
+    except click.Abort:
+        return _complain("interrupted", 1)
+    except Failure as error:
+        return _complain(error, 1)
+    except OSError as error:  # a full disk, a closed pipe
+        return _complain(error, 1)
+    return code if isinstance(code, int) else 0
+
+
+class Failure(RuntimeError):
+    """The work itself failed; the message is one line."""
+
+
+def _complain(message: object, code: int) -> int:
+    click.echo(f"tpsrl: {' '.join(str(message).split())}", err=True)
+    return code
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tpsrl")
+def cli() -> None:
+    """Home rearrangement with a Fetch robot in MuJoCo: a task planner chains skills (TP-SRL)."""
+
+
+def agent_options(command: Command) -> Command:
+    """Add the options that say which agent plays which episodes."""
+    options = [
+        click.argument("name", metavar="SCENARIO|SKILL", type=Name("scenario or skill", SCENARIOS + SKILLS)),
+        click.argument("overrides", nargs=-1),
+        click.option("--skills", default="oracle", show_default=True, help="oracle, zoo, or a folder of checkpoints."),
+        click.option("--skill-nav/--no-skill-nav", default=True, help="Manipulation skills may drive the base."),
+        click.option("--nav-skill/--no-nav-skill", default=True, help="Play the plan's Navigate steps."),
+        click.option("--stop-mask/--no-stop-mask", default=True, help="Navigate may stop only within 2 m."),
+        click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command("eval")
+@agent_options
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of what skills draw.")
+@click.option("--episodes", default=100, show_default=True, type=click.IntRange(min=1))
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
+@click.option("--json", "json_file", type=Path, metavar="FILE", help="Write the report here.")
+@click.option("--trace", "trace_file", type=Path, metavar="FILE", help="Write one JSON line per skill call here.")
+@click.option("--video", "videos", default=0, type=click.IntRange(min=0), help="Also render the first N episodes.")
+def evaluate_command(
+    name: str,
+    overrides: tuple[str, ...],
+    seed: int,
+    episodes: int,
+    workers: int,
+    json_file: Path | None,
+    trace_file: Path | None,
+    videos: int,
+    **flags: Any,
+) -> None:
+    """Measure success per interaction, with 95 % intervals. OVERRIDES are Hydra overrides of configs/eval.yaml.
+
+    Ctrl-C ends early with what was measured so far (table and files are written, exit code 0); so does SIGTERM.
+    """
+    from eval.evaluate import Request, evaluate
+    from eval.report import tables, to_json, trace_rows
+    from hab.scenario_env import MAX_STEPS
+    from tpsrl.progress import episode_progress
+
+    config, agent = _config(name, overrides), _agent(flags)
+    films = [_film(name, flags["split"], index) for index in range(min(videos, episodes))]
+    output_files(
+        [("--json", json_file), ("--trace", trace_file)]
+        + [
+            (f"--video {index}", path)
+            for index, film in enumerate(films)
+            for path in (film, film.with_suffix(".jsonl"))
+        ]
+    )
+    if films or config.sim.obs == "depth":
+        _check_rendering()
+    request = Request(
+        name,
+        agent,
+        flags["split"],
+        episodes,
+        seed,
+        config.sim.obs,
+        config.sim.name,
+        config.chain.episode_steps or MAX_STEPS,
+        config.chain.skill_steps,
+    )
+    with episode_progress(name, episodes) as on_result:
+        evaluation = evaluate(request, workers, on_result)
+    measured = len(evaluation.results)
+    if measured:
+        Console().print(tables(evaluation))
+        if json_file:
+            write_text(json_file, json.dumps(to_json(evaluation), indent=1) + "\n")
+        if trace_file:
+            write_text(trace_file, _lines(trace_rows(evaluation)))
+    if evaluation.error:
+        raise Failure(f"{evaluation.error} ({measured} of {episodes} episodes were measured)")
+    if not measured:
+        raise Failure("interrupted before the first episode ended: nothing was measured")
+    if evaluation.interrupted:
+        click.echo(f"interrupted after {measured} of {episodes} episodes")
+        return
+    for index, film in enumerate(films):
+        _render(name, index, film, config, agent, flags["split"])
+
+
+@cli.command("render")
+@agent_options
+@click.option("--episode", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--out", type=Path, metavar="FILE.mp4", help="Default: outputs/SCENARIO_SPLIT_EPISODE.mp4.")
+def render_command(name: str, overrides: tuple[str, ...], episode: int, out: Path | None, **flags: Any) -> None:
+    """Write a video of one episode, and its trace beside it (.jsonl)."""
+    config, agent = _config(name, overrides), _agent(flags)
+    out = out or _film(name, flags["split"], episode)
+    if out.suffix != ".mp4":
+        raise BadInput(f"--out {out}: the file's name must end in .mp4")
+    output_files([("--out", out), ("--out's trace", out.with_suffix(".jsonl"))])
+    _check_rendering()
+    _render(name, episode, out, config, agent, flags["split"])
+
+
+@cli.command("plan")
+@click.argument("scenario", type=Name("scenario", SCENARIOS))
+@click.option("--split", default="val", show_default=True, type=Name("split", SPLITS))
+@click.option("--episode", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--nav-skill/--no-nav-skill", default=True, help="With the Navigate steps, or without (NoNav).")
+@click.option("--pddl", is_flag=True, help="Print the domain and problem files instead.")
+def plan_command(scenario: str, split: str, episode: int, nav_skill: bool, pddl: bool) -> None:
+    """Print an episode's plan: ground actions, the skills that play them and the interactions they make."""
+    from rich.table import Table
+
+    from hab.episodes import load_scene, make_episode
+    from planner.problem import problem_pddl
+    from planner.task_planner import domain_pddl, plan
+
+    start = make_episode(scenario, split, episode)
+    scene = load_scene(start.scene_seed)
+    if pddl:
+        click.echo(domain_pddl() + "\n" + problem_pddl(start, scene), nl=False)
+        return
+    table = Table(title=f"{scenario}, {split} episode {episode}")
+    for heading in ("", "action", "skill", "interaction"):
+        table.add_column(heading)
+    for number, step in enumerate(plan(start, scene, nav_skill), start=1):
+        table.add_row(str(number), step.action, step.skill, step.interaction)
+    Console(width=max(Console().width, 120)).print(table)  # a wrapped ground action is hard to read and to grep
+
+
+@cli.command("doctor")
+def doctor_command() -> None:
+    """Say what is installed, which simulators and OpenGL back ends work, and what to do about the rest."""
+    from tpsrl.doctor import report
+
+    text, healthy = report()
+    click.echo(text)
+    sys.exit(0 if healthy else 1)
+
+
+def _config(name: str, overrides: tuple[str, ...]) -> EvalConfig:
+    from configs.schema import ConfigError, load_eval_config
+
+    try:
+        config = load_eval_config(list(overrides))
+    except ConfigError as error:
+        raise BadInput(str(error)) from error
+    check_options_apply(name, click.get_current_context(), config)
+    return config
+
+
+def _agent(flags: dict[str, Any]) -> Agent:
+    from planner.agent import Agent, AgentError, check_agent
+
+    agent = Agent(flags["skills"], flags["skill_nav"], flags["nav_skill"], flags["stop_mask"])
+    try:
+        check_agent(agent)
+    except AgentError as error:
+        raise BadInput(f"--skills: {error}") from error
+    return agent
+
+
+def _check_rendering() -> None:
+    """Fail before the work starts where no OpenGL back end works."""
+    from videos.render import prepare_rendering
+
+    prepare_rendering()
+
+
+def _film(name: str, split: str, index: int) -> Path:
+    return Path("outputs") / f"{name}_{split}_{index}.mp4"
+
+
+def _lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def _render(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str) -> None:
+    from hab.mujoco.simulator import SimulationError
+    from hab.scenario_env import MAX_STEPS
+    from planner.agent import chain_limits
+    from tpsrl.progress import frame_progress
+    from videos.render import Style, render_scenario, render_skill
+
+    style = Style(config.video.height, config.video.fps, config.video.max_s)
+    try:
+        with frame_progress(f"{name} {index}") as on_frame:
+            if name in SCENARIOS:
+                limits = chain_limits(config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps)
+                success, rows = render_scenario(name, split, index, agent, limits, style, path, on_frame)
+            else:
+                success, rows = render_skill(name, split, index, config.sim.obs, agent, style, path, on_frame)
+    except SimulationError as error:
+        raise Failure(f"{name}, {split} episode {index}: {error}") from error
+    write_text(path.with_suffix(".jsonl"), _lines(rows))
+    last = rows[-1]
+    click.echo(f"{path}: " + ("success" if success else f"{last['outcome']} ({last['reason']})"))
