@@ -33,3 +33,8 @@ Action = dict[str, NDArray[np.float32]]
 def action_space(parts: tuple[str, ...]) -> spaces.Dict:
     """Return the Dict space of the named parts, each a Box in [-1, 1]."""
     return spaces.Dict({part: spaces.Box(-1.0, 1.0, (SIZES[part],), np.float32) for part in parts})
+
+
+def stop_called(action: Action) -> bool:
+    """Say whether an action asks to stop; a missing part means zeros."""
+    return STOP in action and float(action[STOP][0]) > 0.0

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab import IDS
-from hab.actions import SIZES, STOP, Action, action_space
+from hab.actions import SIZES, Action, action_space, stop_called
 from hab.episodes import SCENARIOS, make_episode
 from hab.measures import PLACED_M
 from hab.mujoco.simulator import MujocoSimulator
@@ -116,11 +116,6 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
                 self._stages[2 * earlier - 1] = True
         if earlier < len(placed) and held == self._objects[earlier]:
             self._stages[2 * earlier] = True
-
-
-def stop_called(action: Action) -> bool:
-    """Say whether an action asks to stop; a missing part means zeros."""
-    return STOP in action and float(action[STOP][0]) > 0.0
 
 
 def _check_index(index: int | None) -> None:

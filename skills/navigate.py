@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import BASE, GRIP, STOP, Action
+from hab.actions import BASE, GRIP, STOP, Action, stop_called
 from hab.episodes import Episode, Target, load_grid, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.navgrid import NavGrid
@@ -120,10 +120,6 @@ def turn_reward(was: NavigateState, now: NavigateState) -> float:
     """Reward turning towards the target when it is near."""
     near = was.goal_m < TURN_REWARD_M and now.goal_m < TURN_REWARD_M
     return was.angle_rad - now.angle_rad if near else 0.0
-
-
-def stop_called(action: Action) -> bool:
-    return float(action[STOP][0]) > 0.0
 
 
 def spl(there: bool, shortest_m: float, path_m: float) -> float:

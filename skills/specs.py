@@ -6,14 +6,14 @@ than habitat's 200: the 300 of Pick's and Place's own tasks, and what the slower
 
 from __future__ import annotations
 
-from hab.actions import ARM, BASE, GRIP, STOP, Action
+from hab.actions import ARM, BASE, GRIP, STOP, Action, stop_called
 from hab.measures import PLACED_M, articulation_closed, articulation_open, at_rest, holding, navigated
 from hab.simulator import Simulator
 from skills.skill import Goal, Progress, SkillSpec
 
 
 def _stopped(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
-    return STOP in action and float(action[STOP][0]) > 0.0
+    return stop_called(action)
 
 
 def _holds_at_rest(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
