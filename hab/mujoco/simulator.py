@@ -47,7 +47,7 @@ _SUBSTEPS = PHYSICS_HZ // CONTROL_HZ
 _FEED_FORWARD = CONTROL_HZ * fetch.ARM_KV / fetch.ARM_KP
 _MIN_AWAKE_STEPS = 10
 """MuJoCo's mjMINAWAKE: a tree sleeps after this many idle steps; `tree_asleep` counts up from minus that."""
-_BAD_QPOS, _BAD_QVEL, _BAD_QACC = (
+_UNSTABLE = (
     mujoco.mjtWarning.mjWARN_BADQPOS,
     mujoco.mjtWarning.mjWARN_BADQVEL,
     mujoco.mjtWarning.mjWARN_BADQACC,
@@ -175,10 +175,10 @@ class MujocoSimulator:
         suction = wants is not None and wants[0] > 0.0
         if self._held and not suction:
             self._release()
-        if not math.isfinite(float(data.ctrl.sum())):
+        if not math.isfinite(float(data.ctrl @ data.ctrl)):
             raise SimulationError(f"the action holds values that are not finite: {action}")
         mujoco.mj_step(self.model, data, _SUBSTEPS)
-        if data.warning[_BAD_QACC].number or data.warning[_BAD_QPOS].number or data.warning[_BAD_QVEL].number:
+        if any(warning.number for warning in self._instabilities):
             raise SimulationError(f"the physics became unstable in control step {self.steps}")
         # mj_step leaves links where they were before its last substep.
         mujoco.mj_kinematics(self.model, data)
@@ -339,6 +339,7 @@ class MujocoSimulator:
         first = model.actuator(fetch.BASE_JOINTS[0]).id
         self._base_ctrl, self._arm_ctrl = data.ctrl[first : first + 3], data.ctrl[first + 3 : first + 10]
         self._base, self._arm = data.qpos[self._base_qpos], data.qpos[self._arm_qpos]
+        self._instabilities = [data.warning[kind] for kind in _UNSTABLE]
         site = model.site(fetch.EE).id
         self._ee_pos, self._ee_mat = data.site_xpos[site], data.site_xmat[site]
         self._gripper = model.body(fetch.GRIPPER).id
