@@ -123,6 +123,8 @@ def scene_seed(split: str, index: int) -> int:
     """Return the apartment of a split's episode."""
     if split not in SPLIT_SEEDS:
         raise ValueError(f"unknown split {split!r}; choose from {', '.join(SPLITS)}")
+    if index < 0:
+        raise ValueError(f"index={index}: episodes are numbered from 0")
     seeds = SPLIT_SEEDS[split]
     return seeds[index % len(seeds)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hab.episodes import scene_seed
@@ -14,10 +16,11 @@ SCENE_REPEATS = 8
 
 
 class EpisodeSampler:
-    """Draws episode indices of a split, the same ones for the same generator."""
+    """Draws episode indices of a split, the same ones for the same generator; or gives `index` every time."""
 
-    def __init__(self, split: str) -> None:
-        scene_seed(split, 0)  # says so if there is no such split
+    def __init__(self, split: str, index: int | None = None) -> None:
+        scene_seed(split, index or 0)  # says so if there is no such split or episode
+        self._index = index
         self._apartments = len(SPLIT_SEEDS[split])
         self._rounds = EPISODES[split] // self._apartments
         self.restart()
@@ -27,8 +30,11 @@ class EpisodeSampler:
         self._draws = 0
         self._apartment = 0
 
-    def draw(self, rng: np.random.Generator) -> int:
-        """Return the next episode's index."""
+    def draw(self, rng: np.random.Generator, options: dict[str, Any] | None = None) -> int:
+        """Return the next episode's index: the one that the reset's options ask for, the fixed one, or a drawn one."""
+        wanted = (options or {}).get("index", self._index)
+        if wanted is not None:
+            return int(wanted)
         if self._draws % SCENE_REPEATS == 0:
             self._apartment = int(rng.integers(self._apartments))
         self._draws += 1

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from hab import IDS
 from hab.actions import SIZES, Action, action_space, stop_called
+from hab.backend import make_simulator
 from hab.episodes import SCENARIOS, make_episode
 from hab.measures import PLACED_M
-from hab.mujoco.simulator import MujocoSimulator
 from hab.sampler import EpisodeSampler
 from hab.sensors import Observation, ScenarioSensors, scenario_space
 
@@ -48,10 +48,9 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         if scenario not in SCENARIOS:
             raise ValueError(f"unknown scenario {scenario!r}; choose from {', '.join(SCENARIOS)}")
-        self.scenario, self.split, self.obs, self.index, self.render_mode = scenario, split, obs, index, render_mode
-        _check_index(index)
-        self._sampler = EpisodeSampler(split)
-        self.sim = MujocoSimulator()
+        self.scenario, self.split, self.obs, self.render_mode = scenario, split, obs, render_mode
+        self._sampler = EpisodeSampler(split, index)
+        self.sim = make_simulator()
         self.action_space = action_space(tuple(SIZES))
         self.observation_space = scenario_space(obs, TARGETS[scenario])
 
@@ -61,11 +60,7 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         if seed is not None:
             self._sampler.restart()
-        index = (options or {}).get("index", self.index)
-        _check_index(index)
-        episode = make_episode(
-            self.scenario, self.split, self._sampler.draw(self.np_random) if index is None else int(index)
-        )
+        episode = make_episode(self.scenario, self.split, self._sampler.draw(self.np_random, options))
         self.sim.reset(episode)
         self._sensors = ScenarioSensors(self.sim, self.obs)
         self._objects = tuple(target.object for target in episode.targets)
@@ -116,8 +111,3 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
                 self._stages[2 * earlier - 1] = True
         if earlier < len(placed) and held == self._objects[earlier]:
             self._stages[2 * earlier] = True
-
-
-def _check_index(index: int | None) -> None:
-    if index is not None and index < 0:
-        raise ValueError(f"index={index}: episodes are numbered from 0")

@@ -102,8 +102,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         index: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        self._sampler = EpisodeSampler(split)
-        self.split, self.obs, self.base_movement, self.index = split, obs, base_movement, index
+        self._sampler = EpisodeSampler(split, index)
+        self.split, self.obs, self.base_movement = split, obs, base_movement
         self.render_mode = render_mode
         self.sim = make_simulator()
         order = (ARM, GRIP, BASE, STOP)
@@ -154,8 +154,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         super().reset(seed=seed)
         if seed is not None:
             self._sampler.restart()
-        index = (options or {}).get("index", self.index)
-        self.start = self._lay_out(self._sampler.draw(self.np_random) if index is None else int(index))
+        self.start = self._lay_out(self._sampler.draw(self.np_random, options))
         self.goal = self.start.goal
         self._goal_position = np.array([self.goal.position], dtype=np.float64)
         self._force_n = self.sim.force_n

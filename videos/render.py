@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import CONTROL_HZ, Action
+from hab.backend import make_simulator
 from hab.episodes import Episode, make_episode
 from hab.mujoco.gl import make_gl_context
-from hab.mujoco.simulator import MujocoSimulator
 from hab.simulator import Simulator
 from planner.agent import Agent, load_policies, play_episode, play_skill
 from planner.chain import Limits
@@ -76,7 +76,7 @@ def render_scenario(
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Film one episode of a scenario; return whether it succeeded, and its trace rows."""
     prepare_rendering()
-    sim = MujocoSimulator()
+    sim = make_simulator()
     episode = make_episode(scenario, split, index)
     moments: list[Moment] = []
     sim.reset(episode)

@@ -76,9 +76,13 @@ class OracleOpen(Scripted):
 
 def hinge_aside(sim: Simulator, name: str) -> float:
     """Return how far (rad) towards its hinge, off the door's front, the base stands as seen from the handle."""
-    handle, (x, y, _) = sim.handle_pos(name), sim.base
-    aside = math.remainder(math.atan2(y - handle[1], x - handle[0]) - outward(sim, name), math.tau)
-    return aside * math.copysign(1.0, sim.scene.articulation(name).axis[2])
+    return aside(sim, name, sim.handle_pos(name)) * math.copysign(1.0, sim.scene.articulation(name).axis[2])
+
+
+def aside(sim: Simulator, name: str, point: NDArray[np.float64]) -> float:
+    """Return how far (rad, counter-clockwise) off an articulation's front the base stands as seen from a point."""
+    x, y, _ = sim.base
+    return math.remainder(math.atan2(y - point[1], x - point[0]) - outward(sim, name), math.tau)
 
 
 class OracleClose(Scripted):
@@ -89,9 +93,7 @@ class OracleClose(Scripted):
         motion.suction = False
         while sim.joint_pos(name) > CLOSED_SLACK / 2.0:
             point = push_point(sim, name)
-            x, y, _ = sim.base
-            aside = math.remainder(math.atan2(y - point[1], x - point[0]) - outward(sim, name), math.tau)
-            if self._base_movement and abs(aside) > PUSH_ASIDE_RAD:
+            if self._base_movement and abs(aside(sim, name, point)) > PUSH_ASIDE_RAD:
                 yield from go_before(motion, point, outward(sim, name), PUSH_STAND_M)
             reach = handle_reach(motion, point, "push", self._base_movement)
             yield from move_in(motion, point, reach, CLEAR_M, 0.0, self._base_movement)

@@ -327,3 +327,8 @@ def test_time_runs_out() -> None:
     for _ in range(env.max_steps):
         *_, terminated, truncated, info = env.step(action)
     assert truncated and not terminated and info["reason"] == "timeout" and info["num_steps"] == 400
+
+
+def test_a_negative_index_is_refused_in_one_line() -> None:
+    with pytest.raises(ValueError, match="index=-1: episodes are numbered from 0"):
+        make_env("pick", index=-1)
