@@ -1,0 +1,344 @@
+"""Inference: takes requests, runs the policy on them, sends the actions off, writes finished steps to the rollout."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ver_core.policy import RecurrentPolicy
+from ver_core.rollout import WIDE, Rollout, wide_columns
+from ver_core.schedulers import Scheduler
+from ver_core.shared_rows import RUNNING, TERMINATED, TRUNCATED, Layout
+from ver_core.worker_pool import Replay, WorkerPool
+
+POLL_S = 0.1
+"""Longest wait before signals and preemption are looked at again."""
+NOISE_BLOCK = 256
+"""Steps of noise drawn at once for an environment."""
+
+
+@dataclass
+class Collection:
+    """How one rollout was collected."""
+
+    seconds: float = 0.0
+    wait_s: float = 0.0
+    """Spent waiting for environments."""
+    inference_s: float = 0.0
+    """Spent on the policy and on bookkeeping."""
+    batches: int = 0
+    requests: int = 0
+    complete: bool = True
+    """False if `stop` ended it: then it must not be learnt from."""
+    preempted: bool = False
+
+
+class Noise:
+    """Uniform numbers for sampling actions: a stream for each environment, wherever its requests are served."""
+
+    def __init__(self, seed: tuple[int, ...], num_envs: int, size: int) -> None:
+        self._seed, self._size = seed, size
+        self.used = np.zeros(num_envs, np.int64)
+        """Numbers of steps drawn for."""
+        self._block = np.full(num_envs, -1)
+        self._values = np.zeros((num_envs, NOISE_BLOCK, size), np.float32)
+
+    def draw(self, envs: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return (n, size) numbers in (0, 1), the next ones of each environment."""
+        used = self.used[envs]
+        for env in envs[self._block[envs] != used // NOISE_BLOCK]:
+            block = int(self.used[env]) // NOISE_BLOCK
+            rng = np.random.default_rng((*self._seed, int(env), block))
+            # The middle of each of 2^24 equal bins: never 0 or 1.
+            bins = rng.integers(0, 2**24, (NOISE_BLOCK, self._size), dtype=np.int64)
+            self._values[env] = ((bins + 0.5) / 2**24).astype(np.float32).clip(2.0**-25, 1 - 2.0**-24)
+            self._block[env] = block
+        self.used[envs] = used + 1
+        return self._values[envs, used % NOISE_BLOCK]
+
+
+class Collector:
+    """The inference workers of one process, and what they remember of each environment between its steps."""
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        policy: RecurrentPolicy,
+        scheduler: Scheduler,
+        layout: Layout,
+        device: torch.device,
+        seed: tuple[int, ...],
+        workers: int = 1,
+    ) -> None:
+        n = layout.num_envs
+        self.pool, self.policy, self.scheduler = pool, policy, scheduler
+        self._layout, self._device = layout, device
+        self.version = 0
+        """Of the policy's weights; written to every step."""
+        self.episodes: deque[dict[str, float | str]] = deque(maxlen=10_000)
+        """What finished episodes came to; the caller takes them out."""
+        self.weights_lock = threading.Lock()
+        """Held during inference; whoever changes the policy's weights meanwhile has to hold it."""
+        self._noise = Noise((*seed, 1), n, policy.noise_size)
+        # What every environment's next or pending step starts from.
+        self._state = torch.zeros((n, policy.state_size), device=device)
+        self._last_action = torch.zeros((n, layout.action), device=device)
+        self._no_action = torch.from_numpy(policy.action_layout.none).to(device)
+        self._begin = np.ones(n, np.bool_)
+        self._history: list[list[NDArray[np.float32]]] = [[] for _ in range(n)]
+        self._group = np.zeros(n, np.int64)
+        # The step that is in flight, or has come back and waits to be completed.
+        self._pending = np.zeros(n, np.bool_)
+        self._wide = wide_columns(n, layout, policy.state_size, device)
+        self._log_prob, self._value = np.zeros(n, np.float32), np.zeros(n, np.float32)
+        self._start, self._version = np.zeros(n, np.bool_), np.zeros(n, np.int64)
+        self._sent_at = np.full(n, np.nan)
+        self._cycle_s, self._cycles = np.zeros(n), np.zeros(n, np.int64)
+        self._waiting: list[int] = []
+        self._one_step: dict[int, torch.Tensor] = {}
+        self._taking, self._booking = threading.Lock(), threading.Lock()
+        self._in_service = 0
+        self._threads = ThreadPoolExecutor(workers - 1, "inference") if workers > 1 else None
+        self._workers = workers
+
+    def collect(
+        self,
+        rollout: Rollout,
+        stop: Callable[[], bool] = lambda: False,
+        preempt: Callable[[], bool] | None = None,
+    ) -> Collection:
+        """Fill `rollout` as the scheduler says, until it is complete, `preempt()` or `stop()`."""
+        started = time.perf_counter()
+        rollout.clear()
+        self.scheduler.begin()
+        self._cycle_s[:], self._cycles[:] = 0.0, 0
+        result = Collection()
+        others = [
+            self._threads.submit(self._work, rollout, result, stop, preempt)
+            for _ in range(self._workers - 1)
+            if self._threads
+        ]
+        self._work(rollout, result, stop, preempt)
+        for other in others:
+            other.result()
+        result.seconds = time.perf_counter() - started
+        return result
+
+    def step_times_s(self) -> NDArray[np.float64]:
+        """(N,) mean seconds from one action of an environment to its next, in the last rollout; nan if it made none."""
+        with np.errstate(invalid="ignore"):
+            return self._cycle_s / self._cycles
+
+    def close(self) -> None:
+        if self._threads:
+            self._threads.shutdown()
+
+    # -- resuming --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Copy all that has to be known to go on from here (between rollouts), the environments' histories included."""
+        return {
+            "noise_used": self._noise.used.copy(),
+            "state": self._state.clone(),
+            "last_action": self._last_action.clone(),
+            "begin": self._begin.copy(),
+            "group": self._group.copy(),
+            "history": [np.array(actions, np.float32) for actions in self._history],
+            "pending": self._pending.copy(),
+            "wide": {name: column.clone() for name, column in self._wide.items()},
+            "log_prob": self._log_prob.copy(),
+            "value": self._value.copy(),
+            "start": self._start.copy(),
+            "version": self._version.copy(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from a snapshot; the pool must have been started with its `replays`."""
+        self._noise.used[:] = saved["noise_used"]
+        self._state.copy_(saved["state"])
+        self._last_action.copy_(saved["last_action"])
+        for name, column in self._wide.items():
+            column.copy_(saved["wide"][name])
+        for name in ("begin", "group", "pending", "log_prob", "value", "start", "version"):
+            getattr(self, f"_{name}")[:] = np.asarray(saved[name])
+        self._history = [list(np.asarray(actions, np.float32)) for actions in saved["history"]]
+
+    # -- one inference worker --------------------------------------------------------------------------------------
+
+    def _work(
+        self, rollout: Rollout, result: Collection, stop: Callable[[], bool], preempt: Callable[[], bool] | None
+    ) -> None:
+        while True:
+            # Leader and followers: one worker waits for requests while the others compute.
+            with self._taking:
+                envs, act = self._take(result, stop, preempt)
+            if not envs:
+                return
+            started = time.perf_counter()
+            try:
+                self._serve(np.array(envs), act, rollout)
+            finally:
+                with self._booking:
+                    self._in_service -= 1
+                    result.inference_s += time.perf_counter() - started
+
+    def _take(
+        self, result: Collection, stop: Callable[[], bool], preempt: Callable[[], bool] | None
+    ) -> tuple[list[int], bool]:
+        """Wait until the scheduler lets somebody step. Nobody: the rollout is over."""
+        fresh = True
+        while not self.scheduler.complete:
+            if stop():
+                result.complete = False
+                break
+            if preempt is not None and not result.preempted and preempt():
+                result.preempted = True
+                self.scheduler.preempt()
+                continue
+            started = time.perf_counter()
+            found = self.pool.take(self._layout.num_envs, 0.0 if fresh and self._waiting else POLL_S)
+            result.wait_s += time.perf_counter() - started
+            if self.pool.lost:
+                self._forget_lost()
+            self._waiting += found
+            envs, act = self.scheduler.choose(self._waiting, self._pending)
+            if envs:
+                chosen = set(envs)
+                self._waiting = [env for env in self._waiting if env not in chosen]
+                with self._booking:
+                    self._in_service += 1
+                result.batches += 1
+                result.requests += len(envs)
+                return envs, act
+            fresh = False
+        return [], True
+
+    def _forget_lost(self) -> None:
+        """Drop the pending steps of environments whose worker was replaced."""
+        while self._in_service:  # another thread may be writing down such a step right now
+            time.sleep(1e-3)
+        for env in self.pool.lost:
+            self._pending[env], self._begin[env] = False, True
+            self._history[env], self._group[env] = [], self.pool.groups[env]
+            self._sent_at[env] = np.nan
+            self._waiting = [other for other in self._waiting if other != env]
+        self.pool.lost.clear()
+
+    @torch.inference_mode()
+    def _serve(self, envs: NDArray[np.int64], act: bool, rollout: Rollout) -> None:
+        """Answer the environments' requests and complete the steps that led to them."""
+        rows, n = self.pool.rows, len(envs)
+        pending = self._pending[envs]
+        status = np.where(pending, rows.status[envs], RUNNING)
+        floats, bytes_, reward = rows.floats[envs], rows.bytes[envs], rows.reward[envs]
+        ended = status != RUNNING
+        if ended.any():
+            self._note_episodes(envs[ended])
+        self._begin[envs] |= ended
+        begin = self._begin[envs]
+        index = torch.from_numpy(envs).to(self._device)
+        state, previous = self._state[index], self._last_action[index]
+        cut = np.flatnonzero(status == TRUNCATED)
+        if len(cut):
+            # The final observation of a truncated episode is one more row, which goes on from the episode's state.
+            floats = np.concatenate((floats, rows.final_floats[envs[cut]]))
+            bytes_ = np.concatenate((bytes_, rows.final_bytes[envs[cut]]))
+            where = torch.from_numpy(cut).to(self._device)
+            state, previous = torch.cat((state, state[where])), torch.cat((previous, previous[where]))
+        if begin.any():
+            fresh = torch.from_numpy(np.flatnonzero(begin)).to(self._device)
+            state[fresh], previous[fresh] = 0.0, self._no_action
+        floats_d, bytes_d = torch.from_numpy(floats).to(self._device), torch.from_numpy(bytes_).to(self._device)
+        with self.weights_lock:
+            out = self.policy(floats_d, bytes_d, previous, state, self._batch_sizes(len(floats)))
+            version = self.version
+        if act:
+            noise = self._noise.draw(envs)
+            if len(cut):
+                noise = np.concatenate((noise, np.full((len(cut), noise.shape[1]), 0.5, np.float32)))
+            action = out.distribution.sample(torch.from_numpy(noise).to(self._device))
+            # One transfer for all that the processor needs.
+            columns = torch.cat((action, out.distribution.log_prob(action)[:, None], out.value[:, None]), 1)
+            known = columns.cpu().numpy()
+            flat, log_prob, values = known[:n, :-2], known[:n, -2], known[:, -1]
+            rows.action[envs] = flat
+            if self._threads is None:  # the rest is done while they step
+                self.pool.send(envs.tolist())
+        else:
+            values = out.value.cpu().numpy()
+        next_value = np.where(status == TERMINATED, 0.0, values[:n])
+        next_value[cut] = values[n:]
+        with self._booking:
+            if pending.all():
+                self._complete(rollout, envs, index, reward, next_value)
+            elif pending.any():
+                some = np.flatnonzero(pending)
+                self._complete(rollout, envs[some], index[torch.from_numpy(some)], reward[some], next_value[some])
+            self._pending[envs] = act
+            if act:
+                self._depart(envs, index, (floats_d[:n], bytes_d[:n], previous[:n], state[:n], action[:n]))
+                self._log_prob[envs], self._value[envs], self._version[envs] = log_prob, values[:n], version
+                self._start[envs], self._begin[envs] = begin, False
+                self._state[index], self._last_action[index] = out.state[:n], action[:n]
+                for env, row in zip(envs.tolist(), flat, strict=True):
+                    self._history[env].append(row)
+        if act and self._threads is not None:
+            # Their next requests may come to another thread, which has to find this step written down.
+            self.pool.send(envs.tolist())
+
+    def _complete(
+        self,
+        rollout: Rollout,
+        envs: NDArray[np.int64],
+        index: torch.Tensor,
+        reward: NDArray[np.float32],
+        next_value: NDArray[np.float32],
+    ) -> None:
+        """Write pending steps, whose outcome is known now, to the rollout."""
+        rows = rollout.extend(len(envs))
+        for name in WIDE:
+            rollout.wide[name][rows] = self._wide[name][index]
+        rollout.env[rows], rollout.start[rows], rollout.version[rows] = envs, self._start[envs], self._version[envs]
+        rollout.log_prob[rows], rollout.value[rows] = self._log_prob[envs], self._value[envs]
+        rollout.reward[rows], rollout.next_value[rows] = reward, next_value
+
+    def _depart(self, envs: NDArray[np.int64], index: torch.Tensor, columns: tuple[torch.Tensor, ...]) -> None:
+        """Remember the steps just sent off."""
+        for name, column in zip(WIDE, columns, strict=True):
+            self._wide[name][index] = column
+        now = time.perf_counter()
+        cycle = now - self._sent_at[envs]
+        known = np.isfinite(cycle)
+        self._cycle_s[envs] += np.where(known, cycle, 0.0)
+        self._cycles[envs] += known
+        self._sent_at[envs] = now
+
+    def _note_episodes(self, envs: NDArray[np.int64]) -> None:
+        for env in envs.tolist():
+            self.episodes.append(self.pool.episode(env))
+            if self.pool.rows.group[env] != self._group[env]:
+                self._group[env] = self.pool.rows.group[env]
+                self._history[env] = []
+
+    def _batch_sizes(self, count: int) -> torch.Tensor:
+        if count not in self._one_step:
+            self._one_step[count] = torch.tensor([count])
+        return self._one_step[count]
+
+
+def replays(saved: dict[str, Any]) -> list[Replay]:
+    """Return what a pool has to replay to stand where a snapshot was taken."""
+    size = saved["last_action"].shape[1]
+    return [
+        Replay(int(group), np.asarray(actions, np.float32).reshape(-1, size), bool(pending))
+        for group, actions, pending in zip(saved["group"], saved["history"], saved["pending"], strict=True)
+    ]

@@ -1,0 +1,138 @@
+"""The training core's parameters, with Table A1 of the VER paper as defaults. No torch here: env workers read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+class ConfigError(ValueError):
+    """A parameter that makes no sense; the message is one line that says how to mend it."""
+
+
+SCHEDULERS = ("ver", "nover", "ddppo", "async")
+
+
+@dataclass
+class PolicyConfig:
+    """The network (ver_core/policy.py)."""
+
+    visual: str = "small"
+    """Encoder of images: small (three convolutions) or paper (half-width ResNet18 with some of ConvNeXt's changes)."""
+    visual_size: int = 512
+    """Features that an image becomes."""
+    scan_keys: list[str] = field(default_factory=list)
+    """1-D observations to be read by a 1-D convolution; all others go in as vectors."""
+    scan_size: int = 64
+    """Features that a scan becomes."""
+    mlp: list[int] = field(default_factory=list)
+    """Hidden layers between the concatenated features and the LSTM (or the heads)."""
+    rnn_layers: int = 2
+    """LSTM layers; 0: a feed-forward policy."""
+    rnn_size: int = 512
+    previous_action: bool = True
+    """Whether the last action is an input (zeros, and no choice, at an episode's start)."""
+    heads: dict[str, str] = field(default_factory=dict)
+    """Action part (name; "" for a plain action) -> gaussian (a box's default) or bernoulli: one choice an entry between
+    the bounds of the box, for parts that the environment reads as on or off."""
+    initial_std: float = 1.0
+    """Of the Gaussian heads; a learned parameter, the same in every state."""
+    initial_bias: dict[str, float] = field(default_factory=dict)
+    """Action part -> bias of its head's output at the start: a gaussian's mean, or a bernoulli's logit."""
+
+
+@dataclass
+class TrainConfig:
+    """Everything but the environment and the network."""
+
+    total_steps: int = 500_000_000
+    """Environment steps, of all workers together."""
+    scheduler: str = "ver"
+    overlap: bool = False
+    """Collect the next rollout with the old weights while learning (HTS-RL); ver and nover only."""
+    num_envs: int = 16
+    """N, per learning process."""
+    rollout_length: int = 128
+    """T: a rollout is T x N steps."""
+    epochs: int = 3
+    mini_batches: int = 2
+    clip: float = 0.2
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    value_coef: float = 0.5
+    normalize_advantage: bool = False
+    max_grad_norm: float = 0.5
+    learning_rate: float = 2.5e-4
+    final_learning_rate: float = 0.0
+    """At total_steps; cosine in between."""
+    adam_eps: float = 1e-5
+    entropy_coef: float = 1e-3
+    """At the start, if it is learned."""
+    learn_entropy_coef: bool = True
+    entropy_coef_min: float = 1e-4
+    entropy_coef_max: float = 1.0
+    target_entropy: float = 0.0
+    """The policy's entropy (nats, all parts together) is kept above this."""
+    sampling_weight_max: float = 1.0
+    """Truncation of the importance weights T / n_i that undo VER's preference for fast environments; 0: no weights."""
+    min_batch: int = 1
+    """Fewest requests that an inference worker takes at once (all that are running, if those are fewer)."""
+    max_batch: int = 0
+    """Most; 0: num_envs."""
+    inference_workers: int = 1
+    """Threads of this process that run the policy, the main one included."""
+    max_policy_lag: int = 1
+    """async: rollouts that may wait for the learner; a bound on how old the learnt data is."""
+    preempt: bool = True
+    """Several processes: end the rollouts of stragglers early."""
+    sync_fraction: float = 0.6
+    """ddppo: the share of processes that have to be done before the others are preempted."""
+    episodes_per_seed: int = 8
+    """An environment is seeded anew every so many episodes, which bounds what a resume has to replay."""
+    step_timeout_s: float = 60.0
+    """An environment that answers no sooner is killed and started again."""
+    start_timeout_s: float = 300.0
+    """The same for making it and for a resume's replay."""
+    max_restarts: int = 20
+    """Env workers restarted, in a row without one episode finished in between, before training stops."""
+    seed: int = 0
+    device: str = "auto"
+    """auto: a GPU if there is one (LOCAL_RANK's of several)."""
+    learner_threads: int = 0
+    """CPU threads while learning; 0: all cores (shared between the processes of a machine)."""
+    checkpoint_every_s: float = 300.0
+    log_every_s: float = 5.0
+    """How often scalars are written."""
+
+    def check(self) -> None:
+        """Raise `ConfigError` at the first senseless value."""
+        if self.scheduler not in SCHEDULERS:
+            raise ConfigError(f"train.scheduler={self.scheduler}: choose from {', '.join(SCHEDULERS)}")
+        if self.overlap and self.scheduler not in ("ver", "nover"):
+            raise ConfigError(f"train.overlap=true works with scheduler ver or nover, not with {self.scheduler}")
+        for name in (
+            "total_steps", "num_envs", "rollout_length", "epochs", "mini_batches", "min_batch", "inference_workers",
+            "max_policy_lag", "episodes_per_seed",
+        ):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
+        steps = self.num_envs * self.rollout_length
+        if steps % self.mini_batches:
+            raise ConfigError(
+                f"train.mini_batches={self.mini_batches}: num_envs x rollout_length = {steps} steps do not divide into "
+                "as many equal mini-batches"
+            )
+        if self.min_batch > self.num_envs:
+            raise ConfigError(f"train.min_batch={self.min_batch}: there are only train.num_envs={self.num_envs}")
+        if self.max_batch and self.max_batch < self.min_batch:
+            raise ConfigError(f"train.max_batch={self.max_batch}: less than train.min_batch={self.min_batch}")
+        if self.scheduler == "ddppo" and (self.max_batch or self.num_envs) < self.num_envs:
+            raise ConfigError("train.max_batch: ddppo steps all environments at once; leave it at 0")
+        for name in ("clip", "gamma", "learning_rate", "entropy_coef_min", "step_timeout_s", "start_timeout_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"train.{name}={getattr(self, name)}: must be positive")
+        if not 0.0 < self.gamma <= 1.0 or not 0.0 <= self.gae_lambda <= 1.0:
+            raise ConfigError("train.gamma and train.gae_lambda must lie between 0 and 1")
+        if not 0.0 < self.sync_fraction <= 1.0:
+            raise ConfigError(f"train.sync_fraction={self.sync_fraction}: must lie in (0, 1]")
+        if self.entropy_coef_min > self.entropy_coef_max:
+            raise ConfigError("train.entropy_coef_min is above train.entropy_coef_max")

@@ -1,0 +1,260 @@
+"""The distribution of actions: a Gaussian, a Bernoulli or a Categorical for each entry of a flat action, independently.
+
+The formulas are written out, since torch.distributions costs several times as much for the few rows of an inference
+batch. Sampling takes its randomness from outside, as uniform numbers: every environment brings its own, so its actions
+do not depend on which others happen to share its batch.
+
+Shapes: n rows, A entries of a flat action (`ActionLayout.size`), K choices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ver_core.config import ConfigError, PolicyConfig
+from ver_core.spaces import ActionLayout, ActionPart
+
+_KINDS = ("gaussian", "bernoulli", "categorical")
+
+_EDGE = 2.0**-24
+"""Distance from 1 of the next smaller float32. Uniforms are kept so far from 0 and 1, whose Gaussians are infinite."""
+
+_NEVER = -1e30
+"""The logit of a choice that does not exist: its probability is exactly 0, and times the logit still 0 (not nan)."""
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class _Entries(Protocol):
+    """Entries (n, a) of the same kind; `uniforms` are (n, a) in [_EDGE, 1 - _EDGE]."""
+
+    def sample(self, uniforms: Tensor) -> Tensor: ...
+    def mode(self) -> Tensor: ...
+    def log_prob(self, actions: Tensor) -> Tensor: ...
+    def entropy(self) -> Tensor: ...
+
+
+class _Gaussian:
+    def __init__(self, mean: Tensor, log_std: Tensor) -> None:
+        """Take means (n, a) and one log standard deviation (a,) for all rows."""
+        self.mean, self.log_std, self.std = mean, log_std, log_std.exp()
+
+    def sample(self, uniforms: Tensor) -> Tensor:
+        return torch.addcmul(self.mean, self.std, torch.special.ndtri(uniforms))
+
+    def mode(self) -> Tensor:
+        return self.mean
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        z = (actions - self.mean) / self.std
+        return -0.5 * (z * z).sum(dim=1) - (self.log_std.sum() + self.log_std.numel() * _HALF_LOG_2PI)
+
+    def entropy(self) -> Tensor:
+        """Return the differential entropy, log(std sqrt(2 pi e)) an entry, which is the same for all rows."""
+        total = self.log_std.sum() + self.log_std.numel() * (_HALF_LOG_2PI + 0.5)
+        return total.expand(self.mean.shape[0])
+
+
+class _Bernoulli:
+    """Chooses the high bound with probability p = sigmoid(logit), else the low one."""
+
+    def __init__(self, logits: Tensor, low: Tensor, high: Tensor) -> None:
+        """Take logits (n, b) and the bounds (b,)."""
+        self.logits, self.low, self.high = logits, low, high
+
+    def sample(self, uniforms: Tensor) -> Tensor:
+        return torch.where(uniforms < self.logits.sigmoid(), self.high, self.low)
+
+    def mode(self) -> Tensor:
+        return torch.where(self.logits > 0.0, self.high, self.low)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Use log p = -softplus(-logit) and log(1 - p) = -softplus(logit) = -softplus(-logit) - logit."""
+        sign = torch.where(actions == self.high, -1.0, 1.0)
+        return -functional.softplus(sign * self.logits).sum(dim=1)
+
+    def entropy(self) -> Tensor:
+        """Use -p log p - (1 - p) log(1 - p) = softplus(logit) - p logit."""
+        return (functional.softplus(self.logits) - self.logits.sigmoid() * self.logits).sum(dim=1)
+
+
+class _Categorical:
+    def __init__(self, logits: Tensor) -> None:
+        """Take logits (n, c, K) of c entries; `_NEVER` where an entry has fewer than K choices."""
+        self.log_p = functional.log_softmax(logits, dim=2)
+
+    def sample(self, uniforms: Tensor) -> Tensor:
+        """Return the first choice up to which the probabilities add up to the uniform number or more."""
+        cumulated = self.log_p.exp().cumsum(dim=2)
+        # Rounding leaves the total a little off 1: measured against itself, no uniform lies beyond the last choice.
+        target = uniforms.unsqueeze(2) * cumulated[:, :, -1:]
+        return (cumulated < target).sum(dim=2).float()
+
+    def mode(self) -> Tensor:
+        return self.log_p.argmax(dim=2).float()
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        return self.log_p.gather(2, actions.long().unsqueeze(2)).sum(dim=(1, 2))
+
+    def entropy(self) -> Tensor:
+        return -(self.log_p.exp() * self.log_p).sum(dim=(1, 2))
+
+
+class ActionDistribution:
+    """n distributions of flat actions, a row each."""
+
+    def __init__(self, kinds: Sequence[_Entries], widths: Sequence[int], grouped: Tensor | None, flat: Tensor | None):
+        """Join kinds of `widths` entries each.
+
+        `grouped` (A,) lists the flat action's columns kind by kind and `flat` is its inverse; None where both orders
+        are the same.
+        """
+        self._kinds, self._widths, self._grouped, self._flat = kinds, list(widths), grouped, flat
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """Return actions (n, A) by inverting the cumulative distribution at `noise` (n, noise_size) in (0, 1)."""
+        uniforms = self._group(noise.float().clamp(_EDGE, 1.0 - _EDGE))
+        return self._flatten([kind.sample(u) for kind, u in zip(self._kinds, uniforms, strict=True)])
+
+    def mode(self) -> Tensor:
+        """Return the most probable actions (n, A)."""
+        return self._flatten([kind.mode() for kind in self._kinds])
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Return (n,): the log-probability (density, where Gaussian) of actions (n, A) as `sample` returns them."""
+        entries = zip(self._kinds, self._group(actions), strict=True)
+        return _total([kind.log_prob(columns) for kind, columns in entries])
+
+    def entropy(self) -> Tensor:
+        """Return (n,): the entropy in nats of all entries together, differential where Gaussian."""
+        return _total([kind.entropy() for kind in self._kinds])
+
+    def _group(self, columns: Tensor) -> Sequence[Tensor]:
+        if len(self._kinds) == 1:
+            return [columns]
+        if self._grouped is not None:
+            columns = columns[:, self._grouped]
+        return columns.split(self._widths, dim=1)
+
+    def _flatten(self, pieces: list[Tensor]) -> Tensor:
+        if len(pieces) == 1:
+            return pieces[0]
+        columns = torch.cat(pieces, dim=1)
+        return columns if self._flat is None else columns[:, self._flat]
+
+
+class ActionHead(nn.Module):
+    """A linear layer from features to the parameters of an `ActionDistribution`."""
+
+    grouped: Tensor | None
+    flat: Tensor | None
+    low: Tensor
+    high: Tensor
+    padding: Tensor | None
+
+    def __init__(self, features: int, layout: ActionLayout, config: PolicyConfig) -> None:
+        """Build the heads of `config`; raise `ConfigError` where it names a part or head that does not exist."""
+        super().__init__()
+        heads = _heads(layout, config)
+        by_kind = {kind: [part for part in layout.parts if heads[part.name] == kind] for kind in _KINDS}
+        by_kind = {kind: parts for kind, parts in by_kind.items() if parts}
+        self.kinds: tuple[str, ...] = tuple(by_kind)
+        self.entries: tuple[int, ...] = tuple(sum(part.size for part in parts) for parts in by_kind.values())
+        self.outputs: list[int] = [sum(_outputs(part) for part in parts) for parts in by_kind.values()]
+        self.noise_size: int = layout.size
+        """Uniform numbers that one action takes."""
+
+        in_order = [part for parts in by_kind.values() for part in parts]
+        grouped = torch.tensor([i for part in in_order for i in range(part.start, part.start + part.size)])
+        same = bool((grouped == torch.arange(layout.size)).all())
+        self.register_buffer("grouped", None if same else grouped, persistent=False)
+        self.register_buffer("flat", None if same else grouped.argsort(), persistent=False)
+
+        switches = by_kind.get("bernoulli", [])
+        self.register_buffer("low", torch.tensor([b for part in switches for b in part.low]), persistent=False)
+        self.register_buffer("high", torch.tensor([b for part in switches for b in part.high]), persistent=False)
+
+        choices = [n for part in by_kind.get("categorical", []) for n in part.choices]
+        self.most_choices: int = max(choices, default=0)
+        padding = None if len(set(choices)) <= 1 else _padding(choices)
+        self.register_buffer("padding", padding, persistent=False)
+
+        self.linear = nn.Linear(features, sum(self.outputs))
+        # The small gain makes the first actions much the same in all states, and all choices about as likely.
+        nn.init.orthogonal_(self.linear.weight, gain=0.01)
+        biases = [config.initial_bias.get(part.name, 0.0) for part in in_order for _ in range(_outputs(part))]
+        with torch.no_grad():
+            self.linear.bias.copy_(torch.tensor(biases))
+        if "gaussian" in by_kind:
+            self.log_std = nn.Parameter(torch.full((self.entries[0],), math.log(config.initial_std)))
+
+    def forward(self, features: Tensor) -> ActionDistribution:
+        """Return the distributions for features (n, F)."""
+        parameters = self.linear(features).split(self.outputs, dim=1)
+        kinds = [self._kind(kind, values) for kind, values in zip(self.kinds, parameters, strict=True)]
+        return ActionDistribution(kinds, self.entries, self.grouped, self.flat)
+
+    def _kind(self, kind: str, parameters: Tensor) -> _Entries:
+        if kind == "gaussian":
+            return _Gaussian(parameters, self.log_std)
+        if kind == "bernoulli":
+            return _Bernoulli(parameters, self.low, self.high)
+        if self.padding is not None:
+            parameters = functional.pad(parameters, (0, 1), value=_NEVER)[:, self.padding]
+        return _Categorical(parameters.reshape(parameters.shape[0], -1, self.most_choices))
+
+
+def _heads(layout: ActionLayout, config: PolicyConfig) -> dict[str, str]:
+    """Return each part's kind of head; raise `ConfigError` at the first setting that does not fit the action."""
+    parts = {part.name: part for part in layout.parts}
+    for setting, named in (("heads", config.heads), ("initial_bias", config.initial_bias)):
+        for name in named:
+            label = f"policy.{setting}.{name or repr(name)}"
+            if name not in parts:
+                known = ", ".join(part or repr(part) for part in parts)
+                raise ConfigError(f"{label}: no such action part; choose from {known}")
+            if parts[name].kind != "box":
+                raise ConfigError(f"{label}: only for a part that is a Box; this one is {parts[name].kind}")
+    if config.initial_std <= 0.0:
+        raise ConfigError(f"policy.initial_std={config.initial_std}: must be positive")
+    for name, head in config.heads.items():
+        label = f"policy.heads.{name or repr(name)}={head}"
+        if head not in ("gaussian", "bernoulli"):
+            raise ConfigError(f"{label}: choose from gaussian, bernoulli")
+        bounds = zip(parts[name].low, parts[name].high, strict=True)
+        if head == "bernoulli" and not all(-math.inf < low < high < math.inf for low, high in bounds):
+            raise ConfigError(f"{label}: chooses between the bounds of the part, so they must be finite and differ")
+    return {
+        name: config.heads.get(name, "gaussian") if part.kind == "box" else "categorical"
+        for name, part in parts.items()
+    }
+
+
+def _outputs(part: ActionPart) -> int:
+    return sum(part.choices) if part.choices else part.size
+
+
+def _padding(choices: list[int]) -> Tensor:
+    """Return, for entries side by side in one row, where each of (entries * most choices) logits lies in it.
+
+    The choices that an entry lacks are found at the row's end, where there is one element more.
+    """
+    most, total = max(choices), sum(choices)
+    starts = [sum(choices[:i]) for i in range(len(choices))]
+    return torch.tensor(
+        [
+            start + choice if choice < count else total
+            for start, count in zip(starts, choices, strict=True)
+            for choice in range(most)
+        ]
+    )
+
+
+def _total(pieces: list[Tensor]) -> Tensor:
+    return pieces[0] if len(pieces) == 1 else torch.stack(pieces).sum(dim=0)

@@ -1,0 +1,197 @@
+"""The recurrent policy: observations and the previous action -> encoders -> LSTM -> action distribution and value.
+
+Actor and critic share everything but their last layer (section 4 of the VER paper). One `forward` serves collection, a
+step of several environments, and learning, many sequences of different lengths packed into one batch.
+
+Shapes: n rows, k sequences (k <= n), A entries of a flat action.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from ver_core.config import ConfigError, PolicyConfig
+from ver_core.distributions import ActionDistribution, ActionHead
+from ver_core.encoders import SCAN_MIN, VISUALS, ScanEncoder, as_float, visual_encoder
+from ver_core.spaces import ActionLayout, ObsLayout
+
+
+class Output(NamedTuple):
+    """What the policy says of n rows."""
+
+    distribution: ActionDistribution
+    value: Tensor
+    """(n,): the expected discounted return."""
+    state: Tensor
+    """(k, state_size): each sequence's recurrent state after its last step."""
+
+
+class RecurrentPolicy(nn.Module):
+    """The network that `PolicyConfig` describes, for one observation space and one action space."""
+
+    def __init__(
+        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], config: PolicyConfig
+    ) -> None:
+        """Build it; raise `UnsupportedSpace` or `ConfigError` where spaces and configuration do not fit."""
+        super().__init__()
+        self.obs_layout = ObsLayout(observation_space)
+        self.action_layout = ActionLayout(action_space)
+        self.state_size: int = 2 * config.rnn_layers * config.rnn_size
+        """Floats of recurrent state of one environment: (h or c, layer, unit), flattened; 0 without an LSTM."""
+
+        self.inputs = _Inputs(self.obs_layout, self.action_layout, config)
+        size = self.inputs.features
+        layers: list[nn.Module] = []
+        for hidden in config.mlp:
+            linear = nn.Linear(size, hidden)
+            nn.init.orthogonal_(linear.weight, gain=math.sqrt(2.0))
+            nn.init.zeros_(linear.bias)
+            # tanh trained best of the usual ones in on-policy control (Andrychowicz et al. 2021), and bounds the values
+            # of vectors that nobody has normalised.
+            layers += [linear, nn.Tanh()]
+            size = hidden
+        self.mlp = nn.Sequential(*layers)
+
+        self.lstm: nn.LSTM | None = None
+        if config.rnn_layers > 0:
+            self.lstm = nn.LSTM(size, config.rnn_size, config.rnn_layers)
+            for name, parameter in self.lstm.named_parameters():
+                if name.startswith("weight"):
+                    nn.init.orthogonal_(parameter)
+                else:
+                    nn.init.zeros_(parameter)
+            size = config.rnn_size
+
+        self.action_head = ActionHead(size, self.action_layout, config)
+        self.noise_size: int = self.action_head.noise_size
+        """Uniform numbers that `ActionDistribution.sample` takes for one action."""
+        self.value_head = nn.Linear(size, 1)
+        nn.init.orthogonal_(self.value_head.weight, gain=1.0)
+        nn.init.zeros_(self.value_head.bias)
+
+    def forward(
+        self, floats: Tensor, bytes_: Tensor, previous_action: Tensor, state: Tensor, batch_sizes: Tensor
+    ) -> Output:
+        """Run n steps of k sequences.
+
+        Rows are in the order of a `PackedSequence`: all sequences' first steps, then all second steps and so on, the
+        sequences by decreasing length. `batch_sizes`, int64 on the CPU, says how many sequences are still there at each
+        step, so k = batch_sizes[0]; one step of n environments is tensor([n]). `floats` (n, obs_layout.floats) and
+        `bytes_` (n, obs_layout.bytes) are the observations, `previous_action` is (n, A), and `state` (k, state_size)
+        the sequences' states before their first steps; zeros at an episode's start.
+        """
+        features = self.mlp(self.inputs(floats, bytes_, previous_action))
+        if self.lstm is not None:
+            features, state = _recur(self.lstm, features, state, batch_sizes)
+        return Output(self.action_head(features), self.value_head(features).squeeze(1), state)
+
+
+def _recur(lstm: nn.LSTM, rows: Tensor, state: Tensor, batch_sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the LSTM's output for packed rows (n, size) and its states (k, state_size) after each sequence."""
+    k = state.shape[0]
+    if len(batch_sizes) == 1:
+        # A single step: without nn.LSTM's preparations, which cost more than half of the time on a CPU.
+        h, c = state.reshape(k, 2, lstm.num_layers, lstm.hidden_size).unbind(1)
+        after_h, after_c = [], []
+        for layer, (w_input, w_hidden, b_input, b_hidden) in enumerate(lstm.all_weights):
+            rows, cell = torch.lstm_cell(rows, (h[:, layer], c[:, layer]), w_input, w_hidden, b_input, b_hidden)
+            after_h.append(rows)
+            after_c.append(cell)
+        return rows, torch.cat(after_h + after_c, dim=1)
+    # nn.LSTM wants (layers, k, units), and cuDNN wants that contiguous.
+    h, c = state.reshape(k, 2, lstm.num_layers, lstm.hidden_size).permute(1, 2, 0, 3).contiguous()
+    # Without sorted_indices nothing is sorted: the rows are in order.
+    packed, after = lstm(PackedSequence(rows, batch_sizes), (h, c))
+    return packed.data, torch.stack(after).permute(2, 0, 1, 3).reshape(k, -1)
+
+
+class _Inputs(nn.Module):
+    """Observations and previous actions as one row of features: images, scans, vectors, then the action."""
+
+    def __init__(self, observation: ObsLayout, action: ActionLayout, config: PolicyConfig) -> None:
+        super().__init__()
+        self.layout = observation
+        shapes = {key.name: key.shape for key in observation.keys}
+        for name in config.scan_keys:
+            if name not in shapes:
+                raise ConfigError(f"policy.scan_keys: no observation {name}; choose from {', '.join(shapes)}")
+            if len(shapes[name]) != 1 or shapes[name][0] < SCAN_MIN:
+                raise ConfigError(
+                    f"policy.scan_keys: {name} is {shapes[name]}; a scan is 1-D with {SCAN_MIN} rays or more"
+                )
+        if config.visual not in VISUALS:
+            raise ConfigError(f"policy.visual={config.visual}: choose from {', '.join(VISUALS)}")
+        self.encoded: list[str] = []
+        self.vectors: list[str] = []
+        # A list beside the names: a ModuleDict takes no names with a dot.
+        self.encoders = nn.ModuleList()
+        self.features: int = 0
+        """Numbers in a row of features."""
+        for name, shape in shapes.items():
+            if name in config.scan_keys:
+                self._add(name, ScanEncoder(shape[0], config.scan_size), config.scan_size)
+            elif len(shape) == 3:
+                encoder = visual_encoder(config.visual, name, shape, config.visual_size)
+                self._add(name, encoder, config.visual_size)
+            else:
+                self.vectors.append(name)
+                self.features += math.prod(shape)
+        self.only_floats: bool = not self.encoded and not observation.bytes
+        """The float row is what goes in, as it is."""
+        self.action = _PreviousAction(action) if config.previous_action else None
+        if self.action is not None:
+            self.features += self.action.features
+
+    def _add(self, name: str, encoder: nn.Module, features: int) -> None:
+        self.encoded.append(name)
+        self.encoders.append(encoder)
+        self.features += features
+
+    def forward(self, floats: Tensor, bytes_: Tensor, previous_action: Tensor) -> Tensor:
+        """Return (n, features)."""
+        if self.only_floats:
+            pieces = [floats]
+        else:
+            parts = self.layout.split(floats, bytes_)
+            pieces = [encoder(parts[name]) for name, encoder in zip(self.encoded, self.encoders, strict=True)]
+            pieces += [as_float(parts[name]).flatten(1) for name in self.vectors]
+        if self.action is not None:
+            pieces.append(self.action(previous_action))
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
+
+
+class _PreviousAction(nn.Module):
+    """Flat actions (n, A) as features: choices one-hot, real numbers as they are."""
+
+    column: Tensor
+    choice: Tensor
+    real: Tensor
+
+    def __init__(self, layout: ActionLayout) -> None:
+        super().__init__()
+        entries = [(part, part.start + i, i) for part in layout.parts for i in range(part.size)]
+        # Of each feature: its column in the flat action and, if it is one of a one-hot's, the choice it stands for.
+        features = [
+            (column, choice)
+            for part, column, i in entries
+            for choice in (range(part.choices[i]) if part.choices else [-1])
+        ]
+        self.features: int = len(features)
+        self.all_real: bool = all(choice < 0 for _, choice in features)
+        columns, choices = (torch.tensor(values) for values in zip(*features, strict=True))
+        self.register_buffer("column", columns, persistent=False)
+        self.register_buffer("choice", choices, persistent=False)
+        self.register_buffer("real", choices < 0, persistent=False)
+
+    def forward(self, action: Tensor) -> Tensor:
+        """Return (n, features)."""
+        if self.all_real:
+            return action
+        values = action[:, self.column]
+        return torch.where(self.real, values, (values == self.choice).float())

@@ -1,0 +1,86 @@
+"""The linear buffer: T x N completed steps, in the order in which they were completed, whoever they come from."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ver_core.sequences import Sequences, find_sequences
+from ver_core.shared_rows import Layout
+
+Columns = dict[str, torch.Tensor]
+WIDE = ("floats", "bytes", "previous_action", "state", "action")
+"""What the network reads (and the action), on the learner's device."""
+
+
+def wide_columns(rows: int, layout: Layout, state_size: int, device: torch.device) -> Columns:
+    """Allocate a row each for the observation, the action before, the recurrent state before, and the action."""
+    sizes = {
+        "floats": (layout.floats, torch.float32),
+        "bytes": (layout.bytes, torch.uint8),
+        "previous_action": (layout.action, torch.float32),
+        "state": (state_size, torch.float32),
+        "action": (layout.action, torch.float32),
+    }
+    return {name: torch.zeros((rows, size), dtype=dtype, device=device) for name, (size, dtype) in sizes.items()}
+
+
+class Rollout:
+    """Steps as columns. Rows from `size` on, if any, are stale: steps of earlier rollouts, learnt from already.
+
+    A preempted rollout (section 2.3) is thus filled with the most recent steps that it did not overwrite.
+    """
+
+    wide: Columns
+    env: NDArray[np.int64]
+    start: NDArray[np.bool_]
+    """The first step of an episode."""
+    reward: NDArray[np.float32]
+    log_prob: NDArray[np.float32]
+    """Of the action, under the policy that chose it."""
+    value: NDArray[np.float32]
+    next_value: NDArray[np.float32]
+    """V of the next observation; of the final one where the episode was truncated; 0 where it terminated."""
+    version: NDArray[np.int64]
+    """Of the policy that chose the action."""
+    advantage: NDArray[np.float32]
+    target: NDArray[np.float32]
+    """For the value; both are the learner's."""
+
+    def __init__(self, layout: Layout, rollout_length: int, state_size: int, device: torch.device) -> None:
+        rows = layout.num_envs * rollout_length
+        self.capacity, self._num_envs = rows, layout.num_envs
+        self.wide = wide_columns(rows, layout, state_size, device)
+        for name in ("reward", "log_prob", "value", "next_value", "advantage", "target"):
+            setattr(self, name, np.zeros(rows, np.float32))
+        self.env, self.version, self._number = (np.zeros(rows, np.int64) for _ in range(3))
+        self.start = np.zeros(rows, np.bool_)
+        self.size = 0
+        self.filled = 0
+        """Rows that hold anything: fewer than `capacity` only before the first full rollout."""
+        self._rollouts = 0
+
+    def clear(self) -> None:
+        """Begin a new rollout over the old one."""
+        self.size = 0
+        self._rollouts += 1
+
+    def extend(self, count: int) -> slice:
+        """Make room for `count` steps; the caller fills in the columns."""
+        rows = slice(self.size, self.size + count)
+        if rows.stop > self.capacity:
+            raise IndexError(f"{rows.stop} steps in a rollout of {self.capacity}")
+        self.size = rows.stop
+        self.filled = max(self.filled, self.size)
+        self._number[rows] = self._rollouts
+        return rows
+
+    def sequences(self) -> Sequences:
+        """Return the fresh rows' sequences."""
+        return find_sequences(self.env[: self.size], self.start[: self.size])
+
+    def sequences_with_stale(self) -> Sequences:
+        """Return all rows' sequences; stale steps never join fresh ones."""
+        rows = slice(self.filled)
+        return find_sequences(self._number[rows] * self._num_envs + self.env[rows], self.start[rows])
