@@ -185,7 +185,8 @@ class Collector:
                 return
             started = time.perf_counter()
             try:
-                self._serve(np.array(envs), act, rollout)
+                # Sorted: no sum is rounded otherwise because somebody else asked first.
+                self._serve(np.sort(envs), act, rollout)
             finally:
                 with self._booking:
                     self._in_service -= 1
@@ -212,8 +213,9 @@ class Collector:
             self._waiting += found
             envs, act = self.scheduler.choose(self._waiting, self._pending)
             if envs:
-                chosen = set(envs)
-                self._waiting = [env for env in self._waiting if env not in chosen]
+                if act:  # else they still wait
+                    chosen = set(envs)
+                    self._waiting = [env for env in self._waiting if env not in chosen]
                 with self._booking:
                     self._in_service += 1
                 result.batches += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -38,6 +39,15 @@ class PolicyConfig:
     """Of the Gaussian heads; a learned parameter, the same in every state."""
     initial_bias: dict[str, float] = field(default_factory=dict)
     """Action part -> bias of its head's output at the start: a gaussian's mean, or a bernoulli's logit."""
+
+    def check(self) -> None:
+        """Raise `ConfigError` at the first senseless size; the rest depends on the spaces and is checked with them."""
+        sizes = {name: getattr(self, name) for name in ("visual_size", "scan_size", "rnn_size")}
+        for name, size in {**sizes, **{f"mlp[{i}]": size for i, size in enumerate(self.mlp)}}.items():
+            if size < 1:
+                raise ConfigError(f"policy.{name}={size}: must be at least 1")
+        if self.rnn_layers < 0:
+            raise ConfigError(f"policy.rnn_layers={self.rnn_layers}: must be 0 (no LSTM) or more")
 
 
 @dataclass
@@ -98,7 +108,7 @@ class TrainConfig:
     device: str = "auto"
     """auto: a GPU if there is one (LOCAL_RANK's of several)."""
     learner_threads: int = 0
-    """CPU threads while learning; 0: all cores (shared between the processes of a machine)."""
+    """CPU threads while learning; 0: half of the cores (shared between the processes of a machine)."""
     checkpoint_every_s: float = 300.0
     log_every_s: float = 5.0
     """How often scalars are written."""
@@ -115,6 +125,12 @@ class TrainConfig:
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
+        for name in ("max_batch", "max_restarts", "seed", "learner_threads"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"train.{name}={getattr(self, name)}: must not be negative")
+        for name, value in vars(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ConfigError(f"train.{name}={value}: must be finite")
         steps = self.num_envs * self.rollout_length
         if steps % self.mini_batches:
             raise ConfigError(
@@ -136,3 +152,9 @@ class TrainConfig:
             raise ConfigError(f"train.sync_fraction={self.sync_fraction}: must lie in (0, 1]")
         if self.entropy_coef_min > self.entropy_coef_max:
             raise ConfigError("train.entropy_coef_min is above train.entropy_coef_max")
+        low, high = (self.entropy_coef_min, self.entropy_coef_max) if self.learn_entropy_coef else (0.0, float("inf"))
+        if not low <= self.entropy_coef <= high:
+            raise ConfigError(
+                f"train.entropy_coef={self.entropy_coef}: must not be negative, and, if it is learned, must lie within "
+                "train.entropy_coef_min and train.entropy_coef_max"
+            )

@@ -5,7 +5,6 @@ It sleeps in a pipe read while it has nothing to do, and ends when the learner's
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import struct
@@ -27,6 +26,8 @@ MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 """Makes an environment; must be picklable, since it is called in the worker's process."""
 REQUEST = struct.Struct("<HH")
 """What a worker posts when its row is ready: environment and incarnation."""
+LARGEST = float(np.finfo(np.float32).max)
+"""A reward beyond would be infinite in its row."""
 
 
 class NonFinite(ValueError):
@@ -78,7 +79,8 @@ def run(
         except (BrokenPipeError, KeyboardInterrupt):
             pass  # the learner is gone
         except Exception as error:
-            mailbox.send((type(error).__name__, _one_line(error), traceback.format_exc()))
+            # Cut off, to fit into the pipe: nobody reads it before the request is posted.
+            mailbox.send((type(error).__name__, _one_line(error), traceback.format_exc()[:10_000]))
             rows.status[task.env] = FAILED
             os.write(requests_fd, post)
     except OSError:
@@ -124,7 +126,7 @@ class _Player:
         gained = float(reward)
         self._return += gained
         self._length += 1
-        if not math.isfinite(gained):
+        if not abs(gained) <= LARGEST:  # NaN neither
             raise NonFinite(f"reward {gained} in {self._where()}")
         rows.reward[index] = gained
         if not (terminated or truncated):
@@ -173,4 +175,4 @@ def _scalars(info: dict[str, Any]) -> dict[str, float | str]:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join(str(error).split())[:1000] or type(error).__name__

@@ -32,7 +32,8 @@ class Learner:
 
     def __init__(self, policy: RecurrentPolicy, config: TrainConfig, device: torch.device, world: World) -> None:
         self.policy, self.config, self._device, self._world = policy, config, device, world
-        self.log_entropy_coef = nn.Parameter(torch.tensor(math.log(config.entropy_coef), device=device))
+        log_coef = math.log(config.entropy_coef) if config.entropy_coef > 0.0 else -math.inf
+        self.log_entropy_coef = nn.Parameter(torch.tensor(log_coef, device=device))
         self.optimizer = torch.optim.Adam(
             [*policy.parameters(), self.log_entropy_coef], lr=config.learning_rate, eps=config.adam_eps
         )
@@ -176,7 +177,8 @@ class Learner:
             )
         self.optimizer.step()
         with torch.no_grad():
-            self.log_entropy_coef.clamp_(math.log(config.entropy_coef_min), math.log(config.entropy_coef_max))
+            if config.learn_entropy_coef:
+                self.log_entropy_coef.clamp_(math.log(config.entropy_coef_min), math.log(config.entropy_coef_max))
             return {
                 "policy_loss": policy_loss.detach(),
                 "value_loss": value_loss.detach(),

@@ -89,8 +89,8 @@ class ActionPart:
     low: tuple[float, ...]
     high: tuple[float, ...]
     """Of a box: its bounds; an action outside is clipped to them before the environment sees it."""
-    offset: int = 0
-    """Of a discrete part: the first choice's number."""
+    first: tuple[int, ...] = ()
+    """Of the discrete kinds: the number that each entry's first choice has in the environment."""
 
 
 class ActionLayout:
@@ -122,15 +122,18 @@ def _part(name: str, space: spaces.Space[Any], start: int) -> ActionPart:
         low, high = tuple(space.low.reshape(-1).tolist()), tuple(space.high.reshape(-1).tolist())
         return ActionPart(name, "box", start, size, tuple(space.shape), (), low, high)
     if isinstance(space, spaces.Discrete):
-        return ActionPart(name, "discrete", start, 1, (), (int(space.n),), (), (), int(space.start))
+        return ActionPart(name, "discrete", start, 1, (), (int(space.n),), (), (), (int(space.start),))
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
         choices = tuple(int(n) for n in space.nvec)
-        return ActionPart(name, "multi_discrete", start, len(choices), tuple(space.shape), choices, (), ())
-    if isinstance(space, spaces.MultiBinary) and isinstance(space.n, int | np.integer):
-        return ActionPart(name, "multi_binary", start, int(space.n), tuple(space.shape), (2,) * int(space.n), (), ())
+        first = tuple(int(n) for n in space.start)
+        return ActionPart(name, "multi_discrete", start, len(choices), tuple(space.shape), choices, (), (), first)
+    if isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
+        size = space.shape[0]
+        return ActionPart(name, "multi_binary", start, size, (size,), (2,) * size, (), (), (0,) * size)
     what = f"action part {name!r}" if name else "the action space"
+    found = " ".join(str(space).split())
     raise UnsupportedSpace(
-        f"{what} is {space}; only Box, Discrete, 1-D MultiDiscrete and MultiBinary (or a Dict of them) work"
+        f"{what} is {found}; only Box, Discrete, 1-D MultiDiscrete and MultiBinary (or a Dict of them) work"
     )
 
 
@@ -138,5 +141,5 @@ def _decode(part: ActionPart, flat: NDArray[np.float32]) -> Any:
     if part.kind == "box":
         return np.clip(flat, part.low, part.high).astype(np.float32).reshape(part.shape)
     if part.kind == "discrete":
-        return int(flat[0]) + part.offset
-    return flat.astype(np.int64 if part.kind == "multi_discrete" else np.int8)
+        return int(flat[0]) + part.first[0]
+    return (flat + part.first).astype(np.int64 if part.kind == "multi_discrete" else np.int8)

@@ -80,6 +80,10 @@ class Result:
     """By a signal; it can be resumed."""
     restarts: int
     """Env workers that had to be replaced."""
+    env_steps: int
+    """Made by this process's environments."""
+    env_busy_s: float
+    """Seconds that they spent in these steps, resets included; added up over the environments."""
     episodes: dict[str, float] = field(default_factory=dict)
 
 
@@ -180,6 +184,9 @@ class Trainer:
                     self.run.show = progress.print
                 result = self._loop(feed, collector, signals, progress, telemetry, on_update)
                 if self.world.rank == 0:
+                    if telemetry:
+                        telemetry.close()  # being queued again may end this process at once
+                        telemetry = None
                     signals.pass_on(self.run.logger if self.run else None)
                 return result
         finally:
@@ -300,7 +307,13 @@ class Trainer:
         if not interrupted:
             self._save(self._boundary(collector if resumable else None))
         return Result(
-            self.steps, time.perf_counter() - started, interrupted, pool.restarts, update.episodes if update else {}
+            self.steps,
+            time.perf_counter() - started,
+            interrupted,
+            pool.restarts,
+            int(pool.rows.steps.sum()),
+            float(pool.rows.busy_s.sum()),
+            update.episodes if update else {},
         )
 
     def _learn(self, rollout: Rollout, stop: Callable[[], bool]) -> dict[str, float]:
@@ -355,7 +368,7 @@ class Trainer:
             self._save(boundary)
         except checkpoint.CheckpointError as error:
             assert self.run is not None
-            self.run.logger.warning("%s; training goes on, the checkpoint before is intact", error)
+            self.run.logger.warning("%s; training goes on, what was saved before is intact", error)
 
     def _save(self, boundary: dict[str, Any]) -> None:
         """Write the checkpoint (every process's part) and the policy's weights."""
@@ -365,7 +378,11 @@ class Trainer:
         state = {**boundary, "collector": None, "processes": [{"collector": c, "rng": r} for c, r in parts]}
         checkpoint.save(self.run.checkpoint, state)
         weights = {name: tensor.contiguous().cpu() for name, tensor in boundary["learner"]["policy"].items()}
-        checkpoint.write_atomically(self.run.path / "policy.safetensors", to_safetensors(weights))
+        file = self.run.path / "policy.safetensors"
+        try:
+            checkpoint.write_atomically(file, to_safetensors(weights))
+        except OSError as error:
+            raise checkpoint.CheckpointError(f"{file}: cannot save the policy: {error.strerror or error}") from error
 
     def _restore(self, saved: dict[str, Any]) -> None:
         parts = saved["processes"]
@@ -458,9 +475,12 @@ def _device(name: str) -> torch.device:
 
 
 def _threads(config: TrainConfig, world: World) -> tuple[int, int]:
-    """Return the CPU threads for learning and for inference."""
-    cores = max(1, (os.cpu_count() or 1) // world.local_size)
-    if config.overlap or config.scheduler == "async":
-        alone = config.learner_threads or max(1, cores - 1)
-        return alone, alone  # the two run side by side, and torch has one setting for both
-    return config.learner_threads or cores, 1
+    """Return the CPU threads for learning and for inference.
+
+    Only half of the cores by default: with one thread too many for the cores that are free, torch's threads wait for
+    each other actively, and learning takes ten times as long.
+    """
+    cores = (os.cpu_count() or 1) // world.local_size
+    learning = config.learner_threads or max(1, cores // 2)
+    alongside = config.overlap or config.scheduler == "async"  # they share torch's one setting
+    return learning, learning if alongside else 1

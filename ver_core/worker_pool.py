@@ -11,11 +11,13 @@ import logging
 import multiprocessing
 import os
 import select
+import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -27,9 +29,10 @@ from numpy.typing import NDArray
 
 from ver_core import env_worker
 from ver_core.env_worker import REQUEST, Assignment, MakeEnv
-from ver_core.shared_rows import FAILED, Layout, SharedRows
+from ver_core.shared_rows import FAILED, RUNNING, Layout, SharedRows
 from ver_core.spaces import ActionLayout, ObsLayout
 
+LEARNERS_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 WATCH_S = 1.0
 """How often hung workers are looked for."""
 
@@ -77,7 +80,7 @@ def probe(make_env: MakeEnv, timeout_s: float) -> tuple[spaces.Space[Any], space
     chosen = context(make_env)
     ours, theirs = chosen.Pipe(duplex=False)
     process = chosen.Process(target=_probe, args=(make_env, theirs), daemon=True)
-    with _one_thread_each():
+    with _starting():
         process.start()
     theirs.close()
     try:
@@ -171,7 +174,11 @@ class WorkerPool:
         ready = [descriptor for descriptor, _ in self._poll.poll(timeout_s * 1e3)]
         for descriptor in ready:
             if descriptor in self._by_sentinel:  # before the requests: a dead worker's last one is void
-                self._bury(self._by_sentinel[descriptor], "died")
+                env = self._by_sentinel[descriptor]
+                if self.rows.status[env] == FAILED:
+                    self._failed(env)
+                else:
+                    self._bury(env, "died")
         found = self._read(limit) if self._requests.fileno() in ready else []
         if time.monotonic() > self._next_watch:
             self._watch()
@@ -231,7 +238,7 @@ class WorkerPool:
             name=f"env {env}",
             daemon=True,
         )
-        with _one_thread_each():
+        with _starting():
             process.start()
         theirs_wake.close()
         theirs_mail.close()
@@ -253,7 +260,10 @@ class WorkerPool:
         return found
 
     def _failed(self, env: int) -> None:
-        kind, message, trace = self._workers[env].mailbox.recv()
+        words: Any = {}
+        while isinstance(words, dict):  # an episode that ended in the same step
+            words = self._workers[env].mailbox.recv()
+        kind, message, trace = words
         if kind == env_worker.NonFinite.__name__:
             raise EnvironmentFailure(message)
         if not self._workers[env].started and self._workers[env].incarnation == 0:
@@ -280,9 +290,7 @@ class WorkerPool:
         worker.process.join()
         if what == "died":
             what = f"died (exit code {worker.process.exitcode})"
-        worker.process.close()
-        worker.wake.close()
-        worker.mailbox.close()
+        self.rows.status[env] = RUNNING
         self.restarts += 1
         self._fruitless += 1
         if self._fruitless > self._max_restarts:
@@ -295,18 +303,28 @@ class WorkerPool:
         self.groups[env] = group
         none = np.zeros((0, self._layout.action), np.float32)
         self._workers[env] = self._start(env, worker.incarnation + 1, Replay(group, none))
+        worker.process.close()
+        worker.wake.close()
+        worker.mailbox.close()
         self.lost.append(env)
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Start processes whose numeric libraries use one thread: there are as many environments as cores, or more."""
+def _starting() -> Iterator[None]:
+    """Start processes that leave signals to the learner's, and whose numeric libraries use one thread.
+
+    Signals come to a whole process group (Ctrl-C, SLURM, `timeout`); the server that the workers fork from would die of
+    them, so they are blocked in it from the start. There are as many environments as cores, or more.
+    """
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}
     os.environ.update({name: value or "1" for name, value in before.items()})
+    resource_tracker.ensure_running()  # or it would start now, before the server, and unblock some of them
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, LEARNERS_SIGNALS)
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
