@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from hydra import compose, initialize_config_module
+from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+
+from ver_core.config import ConfigError, PolicyConfig, TrainConfig
+
+__all__ = ["ConfigError", "EvalConfig", "TrainSkillConfig", "load_eval_config", "load_train_config"]
 
 HEIGHT_STEP = 48
 """Videos of such heights have sides that are multiples of 16 (the strip of text is 64 high), as codecs want."""
-
-
-class ConfigError(ValueError):
-    """An override that does not fit; the message is one line."""
+WANDB_MODES = ("disabled", "offline", "online")
 
 
 @dataclass
@@ -49,25 +53,124 @@ class EvalConfig:
     video: VideoConfig = field(default_factory=VideoConfig)
 
 
+@dataclass
+class WandbConfig:
+    mode: str = "disabled"
+    """disabled, offline or online."""
+
+
+@dataclass
+class TrainSkillConfig:
+    """`configs/train_skill.yaml`: what is trained, how, and where the results go."""
+
+    skill: str = MISSING
+    nav: bool = True
+    """Whether the skill may drive the base."""
+    obs: str = "laser"
+    sim: str = "mujoco"
+    out: str = ""
+    """The run's folder."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    wandb: WandbConfig = field(default_factory=WandbConfig)
+
+
 def load_eval_config(overrides: list[str]) -> EvalConfig:
     """Compose `eval.yaml` with Hydra overrides; raises `ConfigError` with one line that says what is wrong."""
-    for override in overrides:
-        if override.lstrip("+~").startswith("hydra"):
-            raise ConfigError(f"bad override: {override}: only keys of configs/eval.yaml can be set")
-    try:
-        with initialize_config_module("configs"):
-            composed = compose("eval", overrides=overrides)
-        typed = OmegaConf.merge(OmegaConf.structured(EvalConfig), composed)
-        config = OmegaConf.to_object(typed)
-    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
-        cause = error.__cause__ or error
-        raise ConfigError(f"bad override: {' '.join(str(cause).split())}") from error
-    assert isinstance(config, EvalConfig)
-    _check(config)
+    config = _typed(EvalConfig, _compose("eval", overrides))
+    _check_eval(config)
     return config
 
 
-def _check(config: EvalConfig) -> None:
+def load_train_config(overrides: list[str]) -> TrainSkillConfig:
+    """Compose `train_skill.yaml` with Hydra overrides; raises `ConfigError` with one line that says what is wrong."""
+    return typed_train_config(_compose("train_skill", overrides))
+
+
+def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
+    """Turn what Hydra composed of `train_skill.yaml` into its dataclass, checked; raises `ConfigError`."""
+    config = _typed(TrainSkillConfig, composed)
+    config.train.check()
+    config.policy.check()
+    if config.wandb.mode not in WANDB_MODES:
+        raise ConfigError(f"wandb.mode={config.wandb.mode}: choose from {', '.join(WANDB_MODES)}")
+    return config
+
+
+def train_config_yaml(config: TrainSkillConfig) -> str:
+    """Return the file that a run keeps; without the folder, which may be moved."""
+    masked = OmegaConf.masked_copy(OmegaConf.structured(config), [key for key in vars(config) if key != "out"])
+    return OmegaConf.to_yaml(masked)
+
+
+def read_train_config(path: Path) -> TrainSkillConfig:
+    """Read what `train_config_yaml` made; raises `ConfigError`."""
+    try:
+        saved = OmegaConf.load(path)
+        assert isinstance(saved, DictConfig)
+        return typed_train_config(saved)
+    except FileNotFoundError:
+        raise ConfigError(f"{path.parent}: holds no run (no {path.name}); check the folder's name") from None
+    except Exception as error:  # OSError, and whatever yaml raises for bytes that are none
+        raise ConfigError(f"{path}: not a run's configuration: {' '.join(str(error).split())}") from error
+
+
+def changed_key(old: TrainSkillConfig, new: TrainSkillConfig, ignore: tuple[str, ...]) -> tuple[str, Any, Any] | None:
+    """Return the first key, as in an override, whose value differs, and the two values; None: there is none."""
+
+    def flat(node: Any, prefix: str) -> dict[str, Any]:
+        if not isinstance(node, dict):
+            return {prefix: node}
+        return {k: v for name, child in node.items() for k, v in flat(child, f"{prefix}.{name}".lstrip(".")).items()}
+
+    before, after = (flat(OmegaConf.to_container(OmegaConf.structured(config)), "") for config in (old, new))
+    for key in {**before, **after}:
+        if key not in ignore and before.get(key) != after.get(key):
+            return key, before.get(key), after.get(key)
+    return None
+
+
+def override_key(override: str) -> str:
+    """Return the key of a Hydra override."""
+    return override.lstrip("+~").partition("=")[0].strip()
+
+
+def _compose(name: str, overrides: list[str]) -> DictConfig:
+    for override in overrides:
+        if override.lstrip("+~").startswith("hydra"):
+            raise ConfigError(f"bad override: {override}: only keys of configs/{name}.yaml can be set")
+    try:
+        with initialize_config_module("configs"):
+            return compose(name, overrides=overrides)
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+        raise _bad_override(error) from error
+
+
+def _typed(schema: type[Any], composed: DictConfig) -> Any:
+    try:
+        plain = OmegaConf.to_container(composed, resolve=True)  # a typed config would bring keys added with + along
+        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), plain))
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+        raise _bad_override(error) from error
+
+
+def _bad_override(error: Exception) -> ConfigError:
+    return ConfigError(f"bad override: {' '.join(str(error.__cause__ or error).split())}")
+
+
+def _register_train_schema() -> None:
+    """Let Hydra itself check names and types of `train_skill.yaml`; called on import."""
+    schema = OmegaConf.structured(TrainSkillConfig)
+    for open_key in (schema.policy.heads, schema.policy.initial_bias):
+        OmegaConf.set_struct(open_key, False)  # which action parts there are depends on the skill
+    ConfigStore.instance().store("train_skill_schema", schema)
+    OmegaConf.register_resolver("nav_name", lambda nav: "nav" if nav else "nonav", replace=True)
+
+
+_register_train_schema()
+
+
+def _check_eval(config: EvalConfig) -> None:
     chain, video = config.chain, config.video
     if config.sim.obs not in ("laser", "depth"):
         raise ConfigError(f"sim.obs={config.sim.obs}: choose laser or depth")

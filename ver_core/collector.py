@@ -326,7 +326,9 @@ class Collector:
 
     def _note_episodes(self, envs: NDArray[np.int64]) -> None:
         for env in envs.tolist():
-            self.episodes.append(self.pool.episode(env))
+            episode = self.pool.episode(env)
+            if episode is not None:
+                self.episodes.append(episode)
             if self.pool.rows.group[env] != self._group[env]:
                 self._group[env] = self.pool.rows.group[env]
                 self._history[env] = []

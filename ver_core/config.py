@@ -125,7 +125,10 @@ class TrainConfig:
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
-        for name in ("max_batch", "max_restarts", "seed", "learner_threads"):
+        for name in (
+            "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "final_learning_rate",
+            "sampling_weight_max",
+        ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must not be negative")
         for name, value in vars(self).items():
@@ -143,7 +146,10 @@ class TrainConfig:
             raise ConfigError(f"train.max_batch={self.max_batch}: less than train.min_batch={self.min_batch}")
         if self.scheduler == "ddppo" and (self.max_batch or self.num_envs) < self.num_envs:
             raise ConfigError("train.max_batch: ddppo steps all environments at once; leave it at 0")
-        for name in ("clip", "gamma", "learning_rate", "entropy_coef_min", "step_timeout_s", "start_timeout_s"):
+        for name in (
+            "clip", "gamma", "learning_rate", "adam_eps", "max_grad_norm", "entropy_coef_min", "step_timeout_s",
+            "start_timeout_s",
+        ):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be positive")
         if not 0.0 < self.gamma <= 1.0 or not 0.0 <= self.gae_lambda <= 1.0:

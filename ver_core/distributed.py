@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from torch import nn
 
 TIMEOUT = timedelta(minutes=30)
 """A process waits so long for the others, which may be starting environments."""
+_joins = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,9 @@ def join(use_cuda: bool) -> World:
     rank, local_rank = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
     if use_cuda:
         torch.cuda.set_device(local_rank)
-    # torchrun's agent hosts the store; started by hand or by SLURM, rank 0 does.
-    hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = dist.TCPStore(address, port, size, is_master=rank == 0 and not hosted, timeout=TIMEOUT)
-    # A restarted run must not find the keys of the one before.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = _store(rank, size)
+    # Neither a restarted run nor the next training of the same processes must find the keys of the one before.
+    attempt = f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}_{next(_joins)}"
     dist.init_process_group(
         "nccl" if use_cuda else "gloo",
         store=dist.PrefixStore(f"process_group_{attempt}", store),
@@ -91,3 +91,12 @@ def join(use_cuda: bool) -> World:
     )
     local_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     return World(rank, size, local_rank, local_size, dist.PrefixStore(f"ver_core_{attempt}", store))
+
+
+@cache
+def _store(rank: int, size: int) -> dist.TCPStore:
+    """Connect to what all processes share; once, since its host can open the port only once."""
+    # torchrun's agent hosts the store; started by hand or by SLURM, rank 0 does.
+    hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return dist.TCPStore(address, port, size, is_master=rank == 0 and not hosted, timeout=TIMEOUT)

@@ -197,11 +197,17 @@ class WorkerPool:
                 with suppress(BrokenPipeError):  # dead: the next `take` finds out
                     os.write(worker.wake.fileno(), b"s")
 
-    def episode(self, env: int) -> dict[str, float | str]:
-        """Return what the episode that just ended came to: its info's numbers and words, `return` and `length`."""
-        self._fruitless = 0
-        found: dict[str, float | str] = self._workers[env].mailbox.recv()
-        return found
+    def episode(self, env: int) -> dict[str, float | str] | None:
+        """Return what the episode that just ended came to: its info's numbers and words, `return` and `length`.
+
+        None if the worker, which waited for an action, has been replaced in the meantime.
+        """
+        with self._lock:
+            if not self._asked[env]:
+                return None
+            self._fruitless = 0
+            found: dict[str, float | str] = self._workers[env].mailbox.recv()
+            return found
 
     def close(self) -> None:
         """End all workers."""

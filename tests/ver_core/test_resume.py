@@ -1,0 +1,158 @@
+"""Resuming: what is trained after a stop, bit for bit, against the training that was not stopped."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from faulty_envs import Ledger, Walk
+from test_robustness import quiet, same
+
+from ver_core import checkpoint
+from ver_core.config import ConfigError
+from ver_core.trainer import RECENT_EPISODES, Result, Trainer, Update
+
+STEPS, HALF = 360, 150
+"""Twelve rollouts, and five."""
+IN_LOCKSTEP = {"min_batch": 3, "max_batch": 3}
+"""For ver and nover: every batch is of all environments, so nothing depends on who is faster."""
+CASES = {
+    "ddppo": {"scheduler": "ddppo"},
+    "ver": {"scheduler": "ver", **IN_LOCKSTEP},
+    "nover": {"scheduler": "nover", **IN_LOCKSTEP},
+}
+
+
+def training(out: Path, case: dict[str, Any], resume: bool = False) -> Trainer:
+    return quiet(Walk, out, resume=resume, total_steps=STEPS, **case)
+
+
+def rows(out: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (out / "scalars.jsonl").read_text().splitlines()]
+
+
+def learnt(row: dict[str, float]) -> dict[str, float]:
+    """Return the scalars that do not depend on the clock, nor on episodes that were over before the session."""
+    return {key: value for key, value in row.items() if key.startswith("learn/") or key in ("steps", "train/preempted")}
+
+
+class Last:
+    """Looks on, and adds up the episodes that were finished in a session (fewer than are averaged over)."""
+
+    def __init__(self, stop_at: int = STEPS) -> None:
+        self.stop_at = stop_at
+        self.count = 0
+        self.sums = np.zeros(3)
+
+    def __call__(self, update: Update) -> bool:
+        self.count = update.episode_count
+        self.sums = self.count * np.array([update.episodes[name] for name in ("return", "length", "success")])
+        return update.steps >= self.stop_at
+
+
+@cache
+def uninterrupted(case: str) -> tuple[Path, Last]:
+    """Train without a stop, and check that this puts a resume to the test."""
+    out = Path(mkdtemp(prefix=f"whole_{case}_"))
+    atexit.register(shutil.rmtree, out)
+    whole, last = training(out, CASES[case]), Last()
+    ledger = Ledger(3)
+    ledger.watch(whole.learner)
+    assert whole.train(last).steps == STEPS
+    assert min(ledger.ended.values()) > 5 and ledger.breaks == [0, 0, 0]
+    return out, last
+
+
+def send_sigterm() -> None:
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def at_call(number: int, act: Callable[[], None], function: Any) -> Any:
+    """Return `function`, which acts first at its call with this number."""
+    calls = [0]
+
+    def called(*arguments: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == number:
+            act()
+        return function(*arguments, **named)
+
+    return called
+
+
+def stop_first(out: Path, case: dict[str, Any], how: str, last: Last) -> Result:
+    """Train the first five rollouts."""
+    first = training(out, case)
+    if how == "between rollouts":
+        last.stop_at = HALF
+    if how == "in a rollout":  # the sixth: a call for each round of the environments, and some
+        first.policy.forward = at_call(11 * 5 + 2, send_sigterm, first.policy.forward)
+    if how == "in learning":  # the sixth: four mini-batches each
+        first.learner._step = at_call(4 * 5 + 3, send_sigterm, first.learner._step)
+    return first.train(last)
+
+
+@pytest.mark.parametrize("how", ["between rollouts", "in a rollout", "in learning"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_resumed_training_is_the_uninterrupted_one(tmp_path: Path, case: str, how: str) -> None:
+    before, after = Last(), Last()
+    result = stop_first(tmp_path, CASES[case], how, before)
+    assert (result.steps, result.interrupted) == (HALF, how != "between rollouts")
+    middle = checkpoint.load(tmp_path / "checkpoint.pt")
+    collector = middle["processes"][0]["collector"]
+    assert middle["steps"] == result.steps
+    # There is something to get wrong: seeds beyond the first, and episodes that straddle the checkpoint.
+    assert max(collector["group"].tolist()) >= 1 and max(map(len, collector["history"])) >= 3
+    assert not all(collector["begin"].tolist()) and collector["state"].any()
+    assert collector["pending"].all() == collector["pending"].any() == (case != "ddppo")
+
+    second = training(tmp_path, CASES[case], resume=True)
+    assert second.steps == result.steps
+    assert second.train(after).steps == STEPS
+
+    whole, last = uninterrupted(case)
+    one, other = (checkpoint.load(out / "checkpoint.pt") for out in (whole, tmp_path))
+    assert len(one["learner"]["policy"]) > 5
+    for name, parameter in one["learner"]["policy"].items():
+        assert torch.equal(parameter, other["learner"]["policy"][name]), name
+    assert same(one["learner"]["optimizer"], other["learner"]["optimizer"])
+    assert same(one, other)  # all the rest: what the next rollout would start from
+    assert not same(middle["learner"]["policy"], other["learner"]["policy"])
+    assert (whole / "policy.safetensors").read_bytes() == (tmp_path / "policy.safetensors").read_bytes()
+    assert [learnt(row) for row in rows(whole)] == [learnt(row) for row in rows(tmp_path)]
+    assert len(rows(whole)) == STEPS // 30
+    assert before.count + after.count == last.count < RECENT_EPISODES and min(before.count, after.count) > 5
+    assert before.sums + after.sums == pytest.approx(last.sums)
+
+
+@pytest.mark.parametrize("changes", [{"scheduler": "async"}, {"overlap": True}, {"inference_workers": 2}],
+                         ids=lambda changes: "_".join(changes))  # fmt: skip
+@pytest.mark.parametrize("how", ["between rollouts", "in learning"])
+def test_other_trainings_go_on_from_the_saved_step(tmp_path: Path, changes: dict[str, Any], how: str) -> None:
+    result = stop_first(tmp_path, changes, how, Last())
+    assert result.steps == HALF
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")
+    second = training(tmp_path, changes, resume=True)
+    assert second.steps == HALF and second.learner.version == 5
+    assert same(saved["learner"], checkpoint.plain(second.learner.snapshot()))
+    assert second.train().steps == STEPS
+    assert second.learner.version == STEPS // 30
+    assert [row["steps"] for row in rows(tmp_path)] == list(range(30, STEPS + 1, 30))
+
+
+def test_another_number_of_environments_is_refused(tmp_path: Path) -> None:
+    training(tmp_path, CASES["ddppo"]).train(lambda update: True)
+    with pytest.raises(ConfigError, match=r"train\.num_envs=3"):
+        quiet(Walk, tmp_path, resume=True, num_envs=2)

@@ -1,0 +1,440 @@
+"""What goes wrong while training: env workers that die, hang and raise, spoilt numbers, signals, a full disk, kills."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from faulty_envs import LONG, POLICY, Faulty, Ledger, Unmade, Walk, config, until
+
+from ver_core import checkpoint, trainer
+from ver_core.checkpoint import CheckpointError
+from ver_core.shared_rows import RUNNING
+from ver_core.spaces import ActionLayout, ObsLayout
+from ver_core.trainer import Result, Trainer, Update
+from ver_core.worker_pool import EnvironmentFailure, WorkerPool
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def pools(monkeypatch: pytest.MonkeyPatch) -> list[WorkerPool]:
+    """The worker pools that trainers make."""
+    made: list[WorkerPool] = []
+
+    def make(*arguments: Any, **named: Any) -> WorkerPool:
+        made.append(WorkerPool(*arguments, **named))
+        return made[-1]
+
+    monkeypatch.setattr(trainer, "WorkerPool", make)
+    return made
+
+
+def quiet(make_env: Any, out: Path | None, *, resume: bool = False, **changes: Any) -> Trainer:
+    return Trainer(make_env, config(**changes), POLICY, out=out, resume=resume, show_progress=False)
+
+
+def after(updates: int) -> Any:
+    """Return what ends a training after so many updates; it keeps the updates in `seen`."""
+
+    def on_update(update: Update) -> bool:
+        on_update.seen.append(update)  # type: ignore[attr-defined]
+        return len(on_update.seen) == updates  # type: ignore[attr-defined]
+
+    on_update.seen = []  # type: ignore[attr-defined]
+    return on_update
+
+
+def warnings(out: Path) -> list[str]:
+    return [line for line in (out / "log.txt").read_text().splitlines() if " WARNING " in line]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Compare two trees bit for bit."""
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+# -- env workers that fail -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changes", [{"scheduler": "ver"}, {"scheduler": "nover"}, {"scheduler": "ddppo"},
+                                     {"scheduler": "async"}, {"overlap": True}, {"inference_workers": 2}],
+                         ids=lambda changes: "_".join(map(str, changes.values())))  # fmt: skip
+def test_kill_9_of_env_workers_in_the_middle_of_rollouts(
+    tmp_path: Path, pools: list[WorkerPool], changes: dict[str, Any]
+) -> None:
+    training = quiet(Walk, tmp_path, num_envs=4, **changes)
+    ledger = Ledger(4)
+    ledger.watch(training.learner)
+    victims = [0, 3, 3]
+    killed: list[int] = []
+
+    def kill(*_: Any) -> None:
+        calls[0] += 1
+        if calls[0] % 50 == 30 and victims and pools[0].restarts == len(killed):
+            killed.append(pools[0].pids()[victims.pop()])
+            os.kill(killed[-1], signal.SIGKILL)
+
+    calls = [0]
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(
+        lambda module, _: kill() if torch.is_inference_mode_enabled() and module.__class__.__name__ == "RecurrentPolicy"
+        else None
+    )  # fmt: skip
+    stop = after(30)
+    try:
+        result = training.train(stop)
+    finally:
+        hook.remove()
+    assert len(killed) == 3 == result.restarts and not result.interrupted
+    lines = warnings(tmp_path)
+    assert [line.split("environment ")[1].split()[0] for line in lines] == ["3", "3", "0"]
+    assert all("died (exit code -9): started again, its partial episode is dropped" in line for line in lines)
+    assert [update.fresh_steps for update in stop.seen] == [40] * 30
+    assert sum(ledger.steps) == result.steps == 1200
+    assert ledger.breaks[1:3] == [0, 0] and sum(ledger.breaks) <= 3
+    rows = [json.loads(line) for line in (tmp_path / "scalars.jsonl").read_text().splitlines()]
+    assert rows[-1]["train/env_restarts"] == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("raise", "raised ValueError: the gripper fell off: started again"),
+        ("raise at length", "raised ValueError: blah blah"),
+        ("raise in reset", "raised ValueError: no way to begin: started again"),
+        ("die", "died (exit code 3): started again"),
+        ("hang", "did not answer within 0.5 s: started again"),
+    ],
+)
+def test_a_failing_worker_is_started_again(tmp_path: Path, pools: list[WorkerPool], fault: str, words: str) -> None:
+    make_env = partial(Faulty, fault, 25, tmp_path / "marker")
+    training = quiet(make_env, tmp_path / "run", step_timeout_s=0.5 if fault == "hang" else LONG)
+    ledger = Ledger(3)
+    ledger.watch(training.learner)
+    fresh: list[int] = []
+
+    def on_update(update: Update) -> bool:
+        """End once the new worker has made many steps."""
+        fresh.append(update.fresh_steps)
+        if not restarted and pools[0].restarts:
+            restarted.extend(ledger.steps)
+        return bool(restarted) and min(now - then for now, then in zip(ledger.steps, restarted, strict=True)) > 50
+
+    restarted: list[int] = []
+    result = training.train(on_update)
+    assert result.restarts == 1
+    (line,) = warnings(tmp_path / "run")
+    assert words in line and len(line) < 2000
+    assert set(fresh) == {30}
+    assert sum(ledger.steps) == result.steps and sum(ledger.breaks) <= 1
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert ("Traceback" in log) == fault.startswith("raise")
+
+
+def test_a_worker_killed_while_its_last_step_is_being_served() -> None:
+    """As may happen with several inference threads: one serves an environment, another finds its worker dead."""
+    obs, action = ObsLayout(Walk.observation_space), ActionLayout(Walk.action_space)
+    pool = WorkerPool(Walk, obs, action, 2, (0,))
+    try:
+        ended = -1
+        while ended < 0:
+            served = pool.take(2, 0.1)
+            ended = next((env for env in served if pool.rows.status[env] != RUNNING), -1)
+            pool.send([env for env in served if env != ended])
+        os.kill(pool.pids()[ended], signal.SIGKILL)
+        while not pool.lost:
+            pool.send([env for env in pool.take(2, 0.1) if pool.rows.status[env] == RUNNING])
+        assert pool.episode(ended) is None
+        pool.send([ended])  # for nobody: the new worker has not asked yet
+        fresh: list[int] = []
+        while ended not in fresh:
+            fresh = pool.take(2, 0.1)
+        assert pool.lost == [ended] and pool.restarts == 1
+        assert pool.rows.floats[ended, 1:3].tolist() == [0.0, 0.0] and pool.rows.steps[ended] >= 2
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("fault", ["raise", "die"])
+def test_a_worker_that_always_fails_ends_training(tmp_path: Path, fault: str, pools: list[WorkerPool]) -> None:
+    training = quiet(partial(Faulty, fault, 1), tmp_path, max_restarts=4)
+    with pytest.raises(EnvironmentFailure) as failure:
+        training.train()
+    message = str(failure.value)
+    assert "\n" not in message and "no episode ended in between" in message
+    assert ("the gripper fell off" if fault == "raise" else "exit code 3") in message
+    assert pools[0].restarts == 5 == len(warnings(tmp_path)) + 1
+    assert checkpoint.load(tmp_path / "checkpoint.pt")["steps"] == 0
+
+
+def test_an_environment_that_cannot_be_made(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFailure) as failure:
+        quiet(Unmade, tmp_path / "run")
+    assert str(failure.value) == "the environment could not be made: FileNotFoundError: the scene is missing"
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_environment_that_can_be_made_only_once(tmp_path: Path, pools: list[WorkerPool]) -> None:
+    training = quiet(partial(Faulty, "make", 0, tmp_path / "marker"), tmp_path / "run")
+    with pytest.raises(EnvironmentFailure, match=r"^environment \d could not be started: RuntimeError: no licence for"):
+        training.train()
+    assert pools[0].restarts == 0
+
+
+# -- spoilt numbers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("nan observation", "observation 'place' of environment 0 (seed "),
+        ("inf in reset", "observation 'place' of environment 0 (seed "),
+        ("nan reward", "reward nan in environment 0 (seed "),
+        ("huge reward", "reward 1e+300 in environment 0 (seed "),
+    ],
+)
+@pytest.mark.parametrize("at", [24, 30])
+def test_a_number_that_is_not_finite_ends_training(tmp_path: Path, fault: str, words: str, at: int) -> None:
+    """With one environment, step 30 is in flight while the third rollout of ten steps is learnt from."""
+    training = quiet(partial(Faulty, fault, at), tmp_path, num_envs=1)
+    learnt: list[Any] = []
+
+    def on_update(update: Update) -> bool:
+        learnt.append((update.steps, training.learner.snapshot()))
+        time.sleep(0.05)  # for the worker to end: its last words have to be heard all the same
+        return False
+
+    with pytest.raises(EnvironmentFailure) as failure:
+        training.train(on_update)
+    message = str(failure.value)
+    assert words in message and "\n" not in message
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")
+    steps, learner = learnt[-1]
+    assert saved["steps"] == steps >= at // 10 * 10
+    assert same(saved["learner"], checkpoint.plain(learner))
+    assert (tmp_path / "policy.safetensors").exists()
+
+
+# -- disk ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_a_warning_and_spares_the_checkpoint_before(tmp_path: Path) -> None:
+    training = quiet(Walk, tmp_path, checkpoint_every_s=0.0)
+    file = tmp_path / "checkpoint.pt"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept: dict[int, bytes] = {}
+    count = [0]
+
+    def on_update(update: Update) -> bool:
+        count[0] += 1
+        kept[count[0]] = file.read_bytes() if file.exists() else b""
+        if count[0] == 3:
+            # Less than a checkpoint takes. The disk refuses what goes beyond, in the midst of a file.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(kept[3]) // 2, limits[1]))
+        if count[0] == 5:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        return count[0] == 7
+
+    try:
+        result = training.train(on_update)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert result.steps == 210 and not result.interrupted
+    assert kept[3] == kept[4] == kept[5] != b""
+    assert kept[2] != kept[3] and kept[6] not in (b"", kept[5]) and kept[7] != kept[6]
+    refused = [line for line in warnings(tmp_path) if "cannot save the checkpoint" in line]
+    assert len(refused) == 2 and all("training goes on" in line for line in refused)
+    assert checkpoint.load(file)["steps"] == 210
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_disk_with_room_for_the_checkpoint_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = checkpoint.write_atomically
+    full = [True]
+
+    def refuse(path: Path, data: bytes | memoryview) -> None:
+        if path.name == "policy.safetensors" and full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(path, data)
+
+    monkeypatch.setattr(checkpoint, "write_atomically", refuse)
+    training = quiet(Walk, tmp_path, checkpoint_every_s=0.0)
+
+    def on_update(update: Update) -> bool:
+        full[0] = update.steps < 90
+        return update.steps == 120
+
+    assert training.train(on_update).steps == 120
+    lines = warnings(tmp_path)
+    assert len(lines) == 3 and all("policy.safetensors" in line and "No space left" in line for line in lines)
+    assert checkpoint.load(tmp_path / "checkpoint.pt")["steps"] == 120
+    assert (tmp_path / "policy.safetensors").exists()
+
+
+def test_a_disk_that_is_full_at_the_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = quiet(Walk, tmp_path)
+
+    def refuse(path: Path, data: bytes | memoryview) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(checkpoint, "write_atomically", refuse)
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        training.train(after(2))
+
+
+# -- signals and kills, as a real process gets them ------------------------------------------------------------------
+
+SCRIPT = """
+# Two quick updates; then a rollout that takes twenty seconds, or an update that takes a day.
+if __name__ == "__main__":  # env workers import this module too, and had better not import torch
+    import sys
+    from functools import partial
+    from pathlib import Path
+    from faulty_envs import POLICY, Faulty, config
+    from ver_core.trainer import Trainer
+
+    out, where = Path(sys.argv[1]), sys.argv[2]
+    make_env = partial(Faulty, "slow", 70 if where == "collecting" else 10**9)
+    training = Trainer(make_env, config(rollout_length=30), POLICY, out=out, show_progress=False)
+    learner, update = training.learner, training.learner.update
+
+    def tell(*arguments):
+        if learner.version == 2:
+            learner.config.epochs = 10**7
+            print("learning", flush=True)
+        return update(*arguments)
+
+    learner.update = tell
+    result = training.train(lambda update: print("update", update.steps, flush=True))
+    print("result", result.interrupted, result.steps, flush=True)
+"""
+
+
+class Child:
+    """A training in a process group of its own."""
+
+    def __init__(self, tmp_path: Path, where: str) -> None:
+        script = tmp_path / "train.py"
+        script.write_text(SCRIPT)
+        self.out = tmp_path / "run"
+        path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), str(self.out), where],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
+        self.guard = threading.Timer(90.0, self.process.kill)  # reading a line would wait for ever
+        self.guard.start()
+
+    def expect(self, line: str) -> None:
+        assert self.process.stdout is not None
+        found = self.process.stdout.readline()
+        assert found == line + "\n", self.process.communicate()
+
+    def end(self) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=60)
+        self.guard.cancel()
+        return self.process.returncode, out, err
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes that a process started, and those that they started."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    found, size = {pid}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {child for child, parent in parents.items() if parent in found}
+    return found - {pid}
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def shared_memory(pids: set[int]) -> set[str]:
+    """Return the shared memory that these processes look at."""
+    found = set()
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            if "/dev/shm/psm_" in line:
+                found.add(line.split()[-1])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("number", "to_all", "where"),
+    [
+        (signal.SIGTERM, False, "learning"),
+        (signal.SIGTERM, True, "collecting"),
+        (signal.SIGINT, True, "learning"),
+    ],
+)
+def test_a_signal_saves_and_ends_in_time(tmp_path: Path, number: signal.Signals, to_all: bool, where: str) -> None:
+    """To the learner, or to its whole process group, as a terminal and SLURM do it."""
+    child = Child(tmp_path, where)
+    child.expect("update 90")
+    child.expect("update 180")
+    if where == "learning":
+        child.expect("learning")
+    time.sleep(0.2)  # to be in the midst of it
+    children = descendants(child.process.pid)
+    blocks = shared_memory(children)
+    assert len(children) >= 3 and len(blocks) == 1
+    if to_all:
+        os.killpg(child.process.pid, number)
+    else:
+        child.process.send_signal(number)
+    code, out, err = child.end()
+    assert (code, out, err) == (0, "result True 180\n", "")
+    saved = checkpoint.load(child.out / "checkpoint.pt")
+    assert saved["steps"] == 180 and saved["learner"]["version"] == 2
+    until(lambda: not any(map(alive, children)), "the end of the environments")
+    assert not any(map(os.path.exists, blocks))
+
+    training = quiet(Walk, child.out, resume=True, total_steps=360, rollout_length=30)
+    assert training.steps == 180
+    result: Result = training.train()
+    assert (result.steps, result.interrupted, result.restarts) == (360, False, 0)
+
+
+def test_kill_9_of_the_learner_leaves_nothing_behind(tmp_path: Path) -> None:
+    child = Child(tmp_path, "learning")
+    for line in ("update 90", "update 180", "learning"):
+        child.expect(line)
+    children = descendants(child.process.pid)
+    blocks = shared_memory(children)
+    assert len(children) >= 4 and len(blocks) == 1 and all(map(os.path.exists, blocks))
+    child.process.kill()
+    assert child.end()[0] == -signal.SIGKILL
+    until(lambda: not any(map(alive, children)), "the end of the environments")
+    until(lambda: not any(map(os.path.exists, blocks)), "the end of the shared memory")

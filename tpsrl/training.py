@@ -1,0 +1,108 @@
+"""Training one skill: what `tpsrl train-skill` and `python -m tpsrl.train` share."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
+from hab.backend import SIMULATORS
+from hab.sensors import OBSERVATION_SETS
+from skills import TASKS
+from skills.training import env_factory, fit_policy
+from tpsrl.commands import Failure
+from tpsrl.inputs import BadInput
+from ver_core.checkpoint import CheckpointError
+from ver_core.learner import LearningFailure
+from ver_core.run_directory import RunError
+from ver_core.spaces import UnsupportedSpace
+from ver_core.trainer import RECENT_EPISODES, Result, Trainer
+from ver_core.worker_pool import EnvironmentFailure
+
+MAY_CHANGE = ("out", "train.total_steps")
+"""What a resumed run may do otherwise than before."""
+
+
+def resumed_config(out: Path) -> TrainSkillConfig:
+    """Return the configuration of the run in `out`."""
+    try:
+        return read_train_config(out / "config.yaml")
+    except ConfigError as error:
+        raise BadInput(str(error)) from error
+
+
+def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
+    """Train, print what came of it, and return that. Raises `BadInput`, `RenderingUnavailable` or `Failure`."""
+    _check_task(config)
+    config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs))
+    if resume and (change := changed_key(resumed_config(out), config, MAY_CHANGE)):
+        key, old, new = change
+        raise BadInput(f"{key}={new}: the run in {out} has {key}={old}; leave it so, or train in another folder")
+    if config.obs == "depth":
+        from videos.render import prepare_rendering
+
+        prepare_rendering()
+    name = f"{config.skill} ({'nav' if config.nav else 'no nav'}, {config.obs})"
+    try:
+        trainer = Trainer(
+            env_factory(config.skill, config.obs, config.nav),
+            config.train,
+            config.policy,
+            out=out,
+            resume=resume,
+            config_yaml=train_config_yaml(config),
+            wandb_mode=config.wandb.mode,
+            description=name,
+        )
+    except (ConfigError, UnsupportedSpace, RunError, CheckpointError) as error:
+        raise BadInput(str(error)) from error
+    except EnvironmentFailure as error:
+        raise Failure(str(error)) from error
+    before = trainer.steps
+    try:
+        result = trainer.train()
+    except RunError as error:
+        raise BadInput(str(error)) from error
+    except (EnvironmentFailure, LearningFailure, CheckpointError) as error:
+        raise Failure(str(error)) from error
+    if trainer.world.rank == 0:
+        click.echo(_summary(name, config, result, before, out))
+    return result
+
+
+def _check_task(config: TrainSkillConfig) -> None:
+    for key, value, choices in (
+        ("skill", config.skill, tuple(TASKS)),
+        ("obs", config.obs, tuple(OBSERVATION_SETS)),
+    ):
+        if value not in choices:
+            raise BadInput(f"{key}={value}: choose from {', '.join(choices)}")
+    if config.sim not in SIMULATORS:
+        raise BadInput(f"sim={config.sim}: only {', '.join(SIMULATORS)} is built in")
+    if config.skill == "navigate" and not config.nav:
+        raise BadInput("--no-nav (nav=false): navigate does nothing but drive the base; leave it out")
+
+
+def _summary(name: str, config: TrainSkillConfig, result: Result, before: int, out: Path) -> str:
+    total, fresh = config.train.total_steps, result.steps - before
+    lines = [f"{name}: {result.steps:,} of {total:,} steps"]
+    if fresh:
+        lines[0] += f", {fresh:,} of them now, at {fresh / result.seconds:,.0f} SPS"
+    elif not result.interrupted:
+        lines[0] += ": nothing was left to do; raise --steps to go on"
+    if "return" in result.episodes:
+        shown = [f"{key} {result.episodes[key]:.2f}" for key in ("success", "return") if key in result.episodes]
+        lines.append(f"last {RECENT_EPISODES} episodes: {', '.join(shown)}")
+    elif fresh:
+        lines.append("no episode ended")
+    if result.restarts:
+        lines.append(f"{result.restarts} environment workers were replaced; log.txt says why")
+    lines.append(f"in {out}")
+    if result.interrupted:
+        lines.append(
+            f"interrupted; go on with: tpsrl train-skill {config.skill} --out {shlex.quote(str(out))} --resume"
+        )
+    return "\n".join(lines)
