@@ -214,7 +214,7 @@ def test_an_environment_that_can_be_made_only_once(tmp_path: Path, pools: list[W
 @pytest.mark.parametrize("at", [24, 30])
 def test_a_number_that_is_not_finite_ends_training(tmp_path: Path, fault: str, words: str, at: int) -> None:
     """With one environment, step 30 is in flight while the third rollout of ten steps is learnt from."""
-    training = quiet(partial(Faulty, fault, at), tmp_path, num_envs=1)
+    training = quiet(partial(Faulty, fault, at), tmp_path, num_envs=1, total_steps=300)
     learnt: list[Any] = []
 
     def on_update(update: Update) -> bool:
