@@ -105,7 +105,9 @@ def compare(
     figures = {system: tally.figures() for system, tally in tallies.items()}
     print(f"\n{name}: {rounds} turns of {rollouts} rollouts of {NUM_ENVS} x {ROLLOUT_LENGTH} steps")
     columns = ("mean_sps", "max_sps", "env_share", "inference_share", "learn_share", "requests_per_batch")
-    print(f"{'':>12} " + " ".join(f"{column:>18}" for column in (*columns, "policy_lag_mean", "env_step_ms", "of bound")))
+    print(
+        f"{'':>12} " + " ".join(f"{column:>18}" for column in (*columns, "policy_lag_mean", "env_step_ms", "of bound"))
+    )
     for system, row in figures.items():
         cells = [f"{row[c]:>18,.0f}" for c in columns[:2]] + [f"{100 * row[c]:>17.0f}%" for c in columns[2:5]]
         cells += [f"{row[c]:>18.2f}" for c in ("requests_per_batch", "policy_lag_mean", "env_step_ms")]

@@ -1,9 +1,11 @@
 """Memory CartPole: CartPole-v1 without the two velocities, so that only a policy with a memory can balance the pole.
 
     python -m ver_core.examples.memory_cartpole [--scheduler ver|nover|ddppo|async] [--overlap] [--seed 0]
+    python -m ver_core.examples.memory_cartpole --compare
 
 Trains until the mean return of the last 100 episodes is 475 (CartPole-v1's own bar for "solved") and prints how many
-steps that took. The episodes are those of training, so actions are sampled.
+steps that took. The episodes are those of training, so actions are sampled. `--compare` does so with every scheduler and
+three seeds, and prints a table.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def configs(scheduler: str, overlap: bool, seed: int) -> tuple[TrainConfig, Poli
         normalize_advantage=True,
         entropy_coef=5e-3,
         learn_entropy_coef=False,
-        min_batch=16 if scheduler == "ddppo" else 8,
+        min_batch=8,
+        learner_threads=1,
         seed=seed,
     )
     return train, PolicyConfig(rnn_layers=1, rnn_size=64, mlp=[64], previous_action=True)
@@ -70,16 +73,34 @@ def solve(scheduler: str, overlap: bool, seed: int, show_progress: bool = True) 
     return mean >= SOLVED, result.steps, result.seconds, mean
 
 
+def compare(seeds: range) -> None:
+    """Print how many steps and seconds every system needs."""
+    systems = [*((name, False) for name in SCHEDULERS), ("ver", True)]
+    print(f"{'':>12} {'steps, by seed':>34} {'mean':>10} {'SPS':>7}")
+    for scheduler, overlap in systems:
+        runs = [solve(scheduler, overlap, seed, show_progress=False) for seed in seeds]
+        steps = [f"{count:,}" if done else "not solved" for done, count, _, _ in runs]
+        mean = sum(count for _, count, _, _ in runs) / len(runs)
+        sps = sum(count for _, count, _, _ in runs) / sum(seconds for _, _, seconds, _ in runs)
+        name = scheduler + (" overlap" if overlap else "")
+        print(f"{name:>12} {' '.join(f'{text:>11}' for text in steps)} {mean:>9,.0f} {sps:>7,.0f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scheduler", choices=SCHEDULERS, default="ver")
     parser.add_argument("--overlap", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compare", action="store_true", help="all schedulers, seeds 0, 1 and 2")
     options = parser.parse_args()
+    if options.compare:
+        compare(range(3))
+        return
     done, steps, seconds, mean = solve(options.scheduler, options.overlap, options.seed)
+    name = options.scheduler + (" overlap" if options.overlap else "")
+    outcome = "solved" if done else "not solved"
     print(
-        f"{options.scheduler}{' overlap' if options.overlap else ''}, seed {options.seed}: "
-        f"{'solved' if done else 'not solved'} after {steps:,} steps in {seconds:.0f} s ({steps / seconds:,.0f} "
+        f"{name}, seed {options.seed}: {outcome} after {steps:,} steps in {seconds:.0f} s ({steps / seconds:,.0f} "
         f"SPS); mean return of the last 100 episodes {mean:.1f}"
     )
 
