@@ -45,8 +45,8 @@ EPISODE_STEPS = 128
 class Straggler(gymnasium.Env[Any, Any]):
     """Sleeps in each step, as a simulator on a GPU would leave the processor free.
 
-    A step takes MEAN_S x E x A seconds: E is drawn once an episode, log-normal with mean 1 and spread EPISODE_SIGMA; A is
-    drawn for each action, Pareto with mean 1 and tail index PARETO, truncated at LONGEST. `even`: always MEAN_S.
+    A step takes MEAN_S x E x A seconds: E is drawn once an episode, log-normal with mean 1 and spread EPISODE_SIGMA; A
+    is drawn for each action, Pareto with mean 1 and tail index PARETO, truncated at LONGEST. `even`: always MEAN_S.
     """
 
     observation_space = spaces.Box(-np.inf, np.inf, (78,), np.float32)

@@ -91,7 +91,8 @@ class TrainConfig:
     inference_workers: int = 1
     """Threads of this process that run the policy, the main one included."""
     max_policy_lag: int = 1
-    """async: rollouts that may wait for the learner; a bound on how old the learnt data is."""
+    """async: rollouts that may wait for the learner. It bounds how old the data is that is learnt from, but for the one
+    step that each environment had in flight."""
     preempt: bool = True
     """Several processes: end the rollouts of stragglers early."""
     sync_fraction: float = 0.6
@@ -140,8 +141,6 @@ class TrainConfig:
                 f"train.mini_batches={self.mini_batches}: num_envs x rollout_length = {steps} steps do not divide into "
                 "as many equal mini-batches"
             )
-        if self.min_batch > self.num_envs:
-            raise ConfigError(f"train.min_batch={self.min_batch}: there are only train.num_envs={self.num_envs}")
         if self.max_batch and self.max_batch < self.min_batch:
             raise ConfigError(f"train.max_batch={self.max_batch}: less than train.min_batch={self.min_batch}")
         if self.scheduler == "ddppo" and (self.max_batch or self.num_envs) < self.num_envs:

@@ -41,7 +41,7 @@ class Ver:
 
     def __init__(self, num_envs: int, rollout_length: int, min_batch: int = 1, max_batch: int = 0) -> None:
         self._num_envs, self._length = num_envs, rollout_length
-        self._min, self._max = min_batch, max_batch or num_envs
+        self._min, self._max = min(min_batch, num_envs), max_batch or num_envs
         self.begin()
 
     def begin(self) -> None:
@@ -76,7 +76,7 @@ class NoVer:
 
     def __init__(self, num_envs: int, rollout_length: int, min_batch: int = 1, max_batch: int = 0) -> None:
         self._length = rollout_length
-        self._min, self._max = min_batch, max_batch or num_envs
+        self._min, self._max = min(min_batch, num_envs), max_batch or num_envs
         self._left = np.zeros(num_envs, np.int64)
         self.begin()
 

@@ -117,7 +117,7 @@ class ActionLayout:
 
 
 def _part(name: str, space: spaces.Space[Any], start: int) -> ActionPart:
-    if isinstance(space, spaces.Box):
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         size = math.prod(space.shape)
         low, high = tuple(space.low.reshape(-1).tolist()), tuple(space.high.reshape(-1).tolist())
         return ActionPart(name, "box", start, size, tuple(space.shape), (), low, high)
@@ -133,7 +133,7 @@ def _part(name: str, space: spaces.Space[Any], start: int) -> ActionPart:
     what = f"action part {name!r}" if name else "the action space"
     found = " ".join(str(space).split())
     raise UnsupportedSpace(
-        f"{what} is {found}; only Box, Discrete, 1-D MultiDiscrete and MultiBinary (or a Dict of them) work"
+        f"{what} is {found}; only float Box, Discrete, 1-D MultiDiscrete and MultiBinary (or a Dict of them) work"
     )
 
 

@@ -1,11 +1,6 @@
 """Training: an environment factory and a configuration in, a run directory with a trained policy out.
 
-from functools import partial
-import gymnasium
-from ver_core.config import PolicyConfig, TrainConfig
-from ver_core.trainer import Trainer
-
-Trainer(partial(gymnasium.make, "CartPole-v1"), TrainConfig(total_steps=200_000), PolicyConfig()).train()
+docs/training.md has an example. Env workers import the main script, so a script needs `if __name__ == "__main__":`.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ def setups(draw: st.DrawFn, kinds: st.SearchStrategy[type[Ver | NoVer | DdPpo]] 
     kind, num_envs = draw(kinds), draw(st.integers(1, 5))
     if kind is DdPpo:
         return Setup(kind, num_envs, draw(st.integers(1, 5)), 1, 0)
-    min_batch = draw(st.integers(1, num_envs))
-    max_batch = draw(st.just(0) | st.integers(min_batch, num_envs))
+    min_batch = draw(st.integers(1, num_envs + 2))
+    max_batch = draw(st.just(0) | st.integers(min(min_batch, num_envs), num_envs))
     return Setup(kind, num_envs, draw(st.integers(1, 5)), min_batch, max_batch)
 
 
@@ -162,7 +162,7 @@ def test_batches_are_not_below_the_minimum_without_need(setup: Setup, data: st.D
             left = setup.num_envs * setup.length - len(done)
         else:
             left = sum(made < setup.length for made in counts(done, setup.num_envs))
-        assert len(chosen) >= min(setup.min_batch, left)
+        assert len(chosen) >= min(setup.min_batch, setup.num_envs, left)
         done += [env for env in chosen if env not in fresh]
         fresh -= set(chosen)
     assert done == world.completed

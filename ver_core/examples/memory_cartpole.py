@@ -4,8 +4,8 @@
     python -m ver_core.examples.memory_cartpole --compare
 
 Trains until the mean return of the last 100 episodes is 475 (CartPole-v1's own bar for "solved") and prints how many
-steps that took. The episodes are those of training, so actions are sampled. `--compare` does so with every scheduler and
-three seeds, and prints a table.
+steps that took. The episodes are those of training, so actions are sampled. `--compare` does so with every scheduler
+and three seeds, and prints a table.
 """
 
 from __future__ import annotations
