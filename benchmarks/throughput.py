@@ -5,9 +5,11 @@
 - open_fridge: the MuJoCo Open Fridge skill with `laser` observations and the network of configs/train/small.yaml.
 
 The systems take turns (--rounds); the first rollout of each turn, in which the environments start, is not counted.
-mean_sps: steps by time over all turns; max_sps: of the best rollout. bound_sps: what N environments make if none ever
-waits for anything, N / (mean time of a step as measured in the env workers, resets included). All systems share
-workers, policy, learner and parameters: only the scheduler differs; htsrl is nover collecting while it learns.
+mean_sps: steps by time over all turns; max_sps: of the best rollout, from one update to the next (two that async has
+ready at once may exceed the bound). bound_sps: what N environments make if none ever waits for anything, N / (mean time
+of a step as measured in the env workers of all systems, resets included; on few cores that time includes waiting for a
+core). All systems share workers, policy, learner and parameters: only the scheduler differs; htsrl is nover collecting
+while it learns.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class Tally:
         self.steps = self.env_steps = 0
         self.seconds = self.busy_s = 0.0
         self.env_s = self.inference_s = self.learn_s = 0.0
-        self.max_sps = self.batch = self.lag = 0.0
+        self.max_sps = self.lag = 0.0
+        self.updates = self.batches = self.requests = 0
 
     def add(self, updates: list[Any], busy_s: float, env_steps: int) -> None:
         """Take in a turn's updates, the first one (starting up) left out."""
@@ -50,8 +53,10 @@ class Tally:
             self.inference_s += update.collection.inference_s
             self.learn_s += update.learn_s
             self.max_sps = max(self.max_sps, update.fresh_steps / update.seconds)
-            self.batch = update.collection.requests / max(update.collection.batches, 1)
-            self.lag = max(self.lag, update.scalars["policy_lag_mean"])
+            self.updates += 1
+            self.batches += update.collection.batches
+            self.requests += update.collection.requests
+            self.lag += update.scalars["policy_lag_mean"]
 
     def figures(self) -> dict[str, float]:
         return {
@@ -60,10 +65,9 @@ class Tally:
             "env_share": self.env_s / self.seconds,
             "inference_share": self.inference_s / self.seconds,
             "learn_share": self.learn_s / self.seconds,
-            "requests_per_batch": self.batch,
-            "policy_lag_mean": self.lag,
+            "requests_per_batch": self.requests / self.batches,
+            "policy_lag_mean": self.lag / self.updates,
             "env_step_ms": 1e3 * self.busy_s / self.env_steps,
-            "bound_sps": NUM_ENVS * self.env_steps / self.busy_s,
         }
 
 
@@ -76,7 +80,7 @@ def turn(make_env: Any, system: dict[str, Any], min_batch: int, rollouts: int, s
         total_steps=10**9,
         num_envs=NUM_ENVS,
         rollout_length=ROLLOUT_LENGTH,
-        min_batch=1 if system["scheduler"] == "ddppo" else min_batch,
+        min_batch=min_batch,
         learner_threads=1,
         seed=seed,
         **system,
@@ -95,14 +99,18 @@ def turn(make_env: Any, system: dict[str, Any], min_batch: int, rollouts: int, s
 
 def compare(
     name: str, make_envs: dict[str, Any], systems: dict[str, dict[str, Any]], min_batch: int, rounds: int, rollouts: int
-) -> dict[str, dict[str, float]]:
-    """Measure all systems in turns and print their table."""
+) -> tuple[dict[str, dict[str, float]], float]:
+    """Measure all systems in turns, print their table, and return it and the bound."""
     tallies = {system: Tally() for system in systems}
     for number in range(rounds):
-        for system, settings in systems.items():
+        names = list(systems)
+        for system in names[number % len(names) :] + names[: number % len(names)]:
+            settings = systems[system]
             make_env = make_envs.get(system, make_envs[""])
             turn(make_env, settings, min_batch, rollouts, number, tallies[system])
     figures = {system: tally.figures() for system, tally in tallies.items()}
+    uneven = [tally for system, tally in tallies.items() if system not in make_envs]
+    bound = NUM_ENVS * sum(tally.env_steps for tally in uneven) / sum(tally.busy_s for tally in uneven)
     print(f"\n{name}: {rounds} turns of {rollouts} rollouts of {NUM_ENVS} x {ROLLOUT_LENGTH} steps")
     columns = ("mean_sps", "max_sps", "env_share", "inference_share", "learn_share", "requests_per_batch")
     headings = (*columns, "policy_lag_mean", "env_step_ms", "of bound")
@@ -110,8 +118,9 @@ def compare(
     for system, row in figures.items():
         cells = [f"{row[c]:>18,.0f}" for c in columns[:2]] + [f"{100 * row[c]:>17.0f}%" for c in columns[2:5]]
         cells += [f"{row[c]:>18.2f}" for c in ("requests_per_batch", "policy_lag_mean", "env_step_ms")]
-        print(f"{system:>12} " + " ".join(cells) + f" {row['mean_sps'] / row['bound_sps']:>18.2f}")
-    return figures
+        print(f"{system:>12} " + " ".join(cells) + f" {row['mean_sps'] / bound:>18.2f}")
+    print(f"{'bound':>12} {bound:>18,.0f}")
+    return figures, bound
 
 
 def main() -> None:
@@ -131,22 +140,22 @@ def main() -> None:
     if options.only != "open_fridge":
         even = {"ddppo_even": {"scheduler": "ddppo"}}
         makers = {"": Straggler, "ddppo_even": partial(Straggler, even=True)}
-        found = compare("synthetic", makers, {**SYSTEMS, **even}, 1, rounds, rollouts)
+        found, bound = compare("synthetic", makers, {**SYSTEMS, **even}, 1, rounds, rollouts)
         ver, of_even = found["ver"]["mean_sps"], found["ddppo"]["mean_sps"] / found["ddppo_even"]["mean_sps"]
         ratios = {
             "ddppo / its straggler-free rate (0.39 +- 0.05)": of_even,
             "ver / ddppo (>= 2.3)": ver / found["ddppo"]["mean_sps"],
             "ver / nover (>= 1.25)": ver / found["nover"]["mean_sps"],
             "ver / async (>= 0.97)": ver / found["async"]["mean_sps"],
-            "ver / bound (>= 0.90)": ver / found["ver"]["bound_sps"],
+            "ver / bound (>= 0.90)": ver / bound,
         }
         for what, ratio in ratios.items():
             print(f"{what:>48}: {ratio:.2f}")
-        report["synthetic"] = {**found, "bound_sps": found["ver"]["bound_sps"], "ratios": ratios}
+        report["synthetic"] = {**found, "bound_sps": bound, "ratios": ratios}
     if options.only != "synthetic":
         fridge = {"": partial(make_env, "open_fridge", split="train", obs="laser")}
-        found = compare("open_fridge", fridge, SYSTEMS, 8, rounds, 4 * rollouts)  # they take a second each
-        report["open_fridge"] = {**found, "bound_sps": found["ver"]["bound_sps"]}
+        found, bound = compare("open_fridge", fridge, SYSTEMS, 8, rounds, 4 * rollouts)  # they take a second each
+        report["open_fridge"] = {**found, "bound_sps": bound}
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
