@@ -74,7 +74,8 @@ class Tally:
 def turn(make_env: Any, system: dict[str, Any], min_batch: int, rollouts: int, seed: int, tally: Tally) -> None:
     """Let one system train for some rollouts."""
     from ver_core.config import PolicyConfig, TrainConfig
-    from ver_core.trainer import Trainer, Update
+    from ver_core.reporting import Update
+    from ver_core.trainer import Trainer
 
     train = TrainConfig(
         total_steps=10**9,

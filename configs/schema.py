@@ -14,8 +14,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ver_core.config import ConfigError, PolicyConfig, TrainConfig
 
-__all__ = ["ConfigError", "EvalConfig", "TrainSkillConfig", "load_eval_config", "load_train_config"]
-
 HEIGHT_STEP = 48
 """Videos of such heights have sides that are multiples of 16 (the strip of text is 64 high), as codecs want."""
 WANDB_MODES = ("disabled", "offline", "online")

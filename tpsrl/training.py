@@ -17,9 +17,10 @@ from tpsrl.commands import Failure
 from tpsrl.inputs import BadInput
 from ver_core.checkpoint import CheckpointError
 from ver_core.learner import LearningFailure
+from ver_core.reporting import RECENT_EPISODES
 from ver_core.run_directory import RunError
 from ver_core.spaces import UnsupportedSpace
-from ver_core.trainer import RECENT_EPISODES, Result, Trainer
+from ver_core.trainer import Result, Trainer
 from ver_core.worker_pool import EnvironmentFailure
 
 MAY_CHANGE = ("out", "train.total_steps")

@@ -22,6 +22,8 @@ from ver_core.worker_pool import Replay, WorkerPool
 
 POLL_S = 0.1
 """Longest wait before signals and preemption are looked at again."""
+HISTORY_LIMIT = 50_000
+"""Most actions of an environment that a resume replays."""
 NOISE_BLOCK = 256
 """Steps of noise drawn at once for an environment."""
 
@@ -40,6 +42,8 @@ class Collection:
     complete: bool = True
     """False if `stop` ended it: then it must not be learnt from."""
     preempted: bool = False
+    error: BaseException | None = None
+    """The first that an inference worker raised; the others end at their next request."""
 
 
 class Noise:
@@ -80,21 +84,19 @@ class Collector:
         workers: int = 1,
     ) -> None:
         n = layout.num_envs
-        self.pool, self.policy, self.scheduler = pool, policy, scheduler
+        self.pool, self.scheduler = pool, scheduler
+        self._weights = (policy, 0)
         self._layout, self._device = layout, device
-        self.version = 0
-        """Of the policy's weights; written to every step."""
         self.episodes: deque[dict[str, float | str]] = deque(maxlen=10_000)
         """What finished episodes came to; the caller takes them out."""
-        self.weights_lock = threading.Lock()
-        """Held during inference; whoever changes the policy's weights meanwhile has to hold it."""
         self._noise = Noise((*seed, 1), n, policy.noise_size)
         # What every environment's next or pending step starts from.
         self._state = torch.zeros((n, policy.state_size), device=device)
         self._last_action = torch.zeros((n, layout.action), device=device)
         self._no_action = torch.from_numpy(policy.action_layout.none).to(device)
         self._begin = np.ones(n, np.bool_)
-        self._history: list[list[NDArray[np.float32]]] = [[] for _ in range(n)]
+        # Actions since the environment's seed; None: too many of them.
+        self._history: list[list[NDArray[np.float32]] | None] = [[] for _ in range(n)]
         self._group = np.zeros(n, np.int64)
         # The step that is in flight, or has come back and waits to be completed.
         self._pending = np.zeros(n, np.bool_)
@@ -110,6 +112,13 @@ class Collector:
         self._threads = ThreadPoolExecutor(workers - 1, "inference") if workers > 1 else None
         self._workers = workers
 
+    def use(self, policy: RecurrentPolicy, version: int) -> None:
+        """Act by `policy` from the next batch on; every step says by which version its action was chosen.
+
+        Its weights must not change while a rollout is being collected.
+        """
+        self._weights = (policy, version)
+
     def collect(
         self,
         rollout: Rollout,
@@ -121,6 +130,7 @@ class Collector:
         rollout.clear()
         self.scheduler.begin()
         self._cycle_s[:], self._cycles[:] = 0.0, 0
+        self._sent_at[:] = np.nan  # learning does not count as the time of a step
         result = Collection()
         others = [
             self._threads.submit(self._work, rollout, result, stop, preempt)
@@ -130,6 +140,8 @@ class Collector:
         self._work(rollout, result, stop, preempt)
         for other in others:
             other.result()
+        if result.error is not None:
+            raise result.error
         result.seconds = time.perf_counter() - started
         return result
 
@@ -145,16 +157,21 @@ class Collector:
     # -- resuming --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Copy all that has to be known to go on from here (between rollouts), the environments' histories included."""
+        """Copy all that has to be known to go on from here, between rollouts.
+
+        An environment whose history has grown too long starts afresh then.
+        """
+        afresh = np.array([history is None for history in self._history])
         return {
             "noise_used": self._noise.used.copy(),
-            "state": self._state.clone(),
-            "last_action": self._last_action.clone(),
-            "begin": self._begin.copy(),
-            "group": self._group.copy(),
-            "history": [np.array(actions, np.float32) for actions in self._history],
-            "pending": self._pending.copy(),
-            "wide": {name: column.clone() for name, column in self._wide.items()},
+            "state": _copy(self._state),
+            "last_action": _copy(self._last_action),
+            "begin": self._begin | afresh,
+            "group": self._group + afresh,
+            # Lists that only ever grow: their lengths are all that has to be copied now.
+            "history": [(history or [], len(history or [])) for history in self._history],
+            "pending": self._pending & ~afresh,
+            "wide": {name: _copy(column) for name, column in self._wide.items()},
             "log_prob": self._log_prob.copy(),
             "value": self._value.copy(),
             "start": self._start.copy(),
@@ -170,34 +187,37 @@ class Collector:
             column.copy_(saved["wide"][name])
         for name in ("begin", "group", "pending", "log_prob", "value", "start", "version"):
             getattr(self, f"_{name}")[:] = np.asarray(saved[name])
-        self._history = [list(np.asarray(actions, np.float32)) for actions in saved["history"]]
+        self._history = [list(replay.actions) for replay in replays(saved)]
 
     # -- one inference worker --------------------------------------------------------------------------------------
 
     def _work(
         self, rollout: Rollout, result: Collection, stop: Callable[[], bool], preempt: Callable[[], bool] | None
     ) -> None:
-        while True:
-            # Leader and followers: one worker waits for requests while the others compute.
-            with self._taking:
-                envs, act = self._take(result, stop, preempt)
-            if not envs:
-                return
-            started = time.perf_counter()
-            try:
-                # Sorted: no sum is rounded otherwise because somebody else asked first.
-                self._serve(np.sort(envs), act, rollout)
-            finally:
-                with self._booking:
-                    self._in_service -= 1
-                    result.inference_s += time.perf_counter() - started
+        try:
+            while True:
+                # Leader and followers: one worker waits for requests while the others compute.
+                with self._taking:
+                    envs, act = self._take(result, stop, preempt)
+                if not envs:
+                    return
+                started = time.perf_counter()
+                try:
+                    # Sorted: no sum is rounded otherwise because somebody else asked first.
+                    self._serve(np.sort(envs), act, rollout)
+                finally:
+                    with self._booking:
+                        self._in_service -= 1
+                        result.inference_s += time.perf_counter() - started
+        except BaseException as error:
+            result.error = result.error or error
 
     def _take(
         self, result: Collection, stop: Callable[[], bool], preempt: Callable[[], bool] | None
     ) -> tuple[list[int], bool]:
         """Wait until the scheduler lets somebody step. Nobody: the rollout is over."""
         fresh = True
-        while not self.scheduler.complete:
+        while not self.scheduler.complete and result.error is None:
             if stop():
                 result.complete = False
                 break
@@ -260,9 +280,8 @@ class Collector:
             fresh = torch.from_numpy(np.flatnonzero(begin)).to(self._device)
             state[fresh], previous[fresh] = 0.0, self._no_action
         floats_d, bytes_d = torch.from_numpy(floats).to(self._device), torch.from_numpy(bytes_).to(self._device)
-        with self.weights_lock:
-            out = self.policy(floats_d, bytes_d, previous, state, self._batch_sizes(len(floats)))
-            version = self.version
+        policy, version = self._weights
+        out = policy(floats_d, bytes_d, previous, state, self._batch_sizes(len(floats)))
         if act:
             noise = self._noise.draw(envs)
             if len(cut):
@@ -292,7 +311,11 @@ class Collector:
                 self._start[envs], self._begin[envs] = begin, False
                 self._state[index], self._last_action[index] = out.state[:n], action[:n]
                 for env, row in zip(envs.tolist(), flat, strict=True):
-                    self._history[env].append(row)
+                    history = self._history[env]
+                    if history is not None:
+                        history.append(row)
+                        if len(history) > HISTORY_LIMIT:
+                            self._history[env] = None
         if act and self._threads is not None:
             # Their next requests may come to another thread, which has to find this step written down.
             self.pool.send(envs.tolist())
@@ -339,10 +362,21 @@ class Collector:
         return self._one_step[count]
 
 
-def replays(saved: dict[str, Any]) -> list[Replay]:
-    """Return what a pool has to replay to stand where a snapshot was taken."""
+def plain(saved: dict[str, Any]) -> dict[str, Any]:
+    """Turn a snapshot into what can be saved: its histories as arrays (n, A)."""
     size = saved["last_action"].shape[1]
+    histories = [np.array(actions[:length], np.float32).reshape(-1, size) for actions, length in saved["history"]]
+    return {**saved, "history": histories}
+
+
+def replays(saved: dict[str, Any]) -> list[Replay]:
+    """Return what a pool has to replay to stand where a snapshot, made `plain`, was taken."""
     return [
-        Replay(int(group), np.asarray(actions, np.float32).reshape(-1, size), bool(pending))
+        Replay(int(group), np.asarray(actions, np.float32), bool(pending))
         for group, actions, pending in zip(saved["group"], saved["history"], saved["pending"], strict=True)
     ]
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """Copy to the processor's memory: another process that reads it may not have this device."""
+    return tensor.detach().to("cpu", copy=True)

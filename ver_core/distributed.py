@@ -25,7 +25,6 @@ class World:
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0
     local_size: int = 1
     store: dist.Store | None = None
 
@@ -90,7 +89,7 @@ def join(use_cuda: bool) -> World:
         timeout=TIMEOUT,
     )
     local_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return World(rank, size, local_rank, local_size, dist.PrefixStore(f"ver_core_{attempt}", store))
+    return World(rank, size, local_size, dist.PrefixStore(f"ver_core_{attempt}", store))
 
 
 @cache

@@ -115,10 +115,8 @@ class _Player:
         rows, index = self._rows, self._task.env
         start = time.perf_counter()
         self._step(flat, replay=False)
-        seconds = time.perf_counter() - start
+        rows.busy_s[index] += time.perf_counter() - start
         rows.steps[index] += 1
-        rows.busy_s[index] += seconds
-        rows.last_s[index] = seconds
 
     def _step(self, flat: NDArray[np.float32], replay: bool) -> None:
         rows, index = self._rows, self._task.env

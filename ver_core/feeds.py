@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import queue
 import threading
 from collections.abc import Callable
@@ -30,15 +31,15 @@ class Feed(Protocol):
 class InTurn:
     """Collect, learn, collect, …: the environments only finish what is in flight while the learner learns."""
 
-    def __init__(self, collector: Collector, rollout: Rollout) -> None:
-        self._collector, self.rollout = collector, rollout
+    def __init__(self, collector: Collector, policy: RecurrentPolicy, rollout: Rollout) -> None:
+        self._collector, self._policy, self.rollout = collector, policy, rollout
 
     def next(self, stop: Stop, preempt: Stop | None) -> Fed | None:
         collection = self._collector.collect(self.rollout, stop, preempt)
         return (self.rollout, collection) if collection.complete else None
 
     def learned(self, rollout: Rollout, version: int) -> None:
-        self._collector.version = version
+        self._collector.use(self._policy, version)
 
     def close(self) -> None:
         pass
@@ -49,19 +50,20 @@ class Alongside:
 
     `lockstep` (the switch `overlap`, HTS-RL's way): the rollout collected meanwhile is all of the weights from before,
     and the two wait for each other. Otherwise (scheduler `async`) collecting never stops: it takes over new weights as
-    soon as they are there, and waits only if every rollout buffer is full, which bounds the lag.
+    soon as they are there, and waits only if every rollout buffer is full, which bounds the lag (but for steps in
+    flight, one for each environment).
     """
 
     def __init__(
-        self, collector: Collector, learning: RecurrentPolicy, rollouts: list[Rollout], lockstep: bool
+        self, collector: Collector, policy: RecurrentPolicy, version: int, rollouts: list[Rollout], lockstep: bool
     ) -> None:
-        self._collector, self._learning, self._lockstep = collector, learning, lockstep
+        self._collector, self._policy, self._version, self._lockstep = collector, policy, version, lockstep
         self._free: queue.Queue[Rollout] = queue.Queue()
         self._full: queue.Queue[Fed | BaseException] = queue.Queue()
         for rollout in rollouts[:1] if lockstep else rollouts:
             self._free.put(rollout)
         self._spare = rollouts[1] if lockstep else None
-        self._version = collector.version
+        self._publish()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self._thread.start()
@@ -93,10 +95,8 @@ class Alongside:
         self._thread.join()
 
     def _publish(self) -> None:
-        """Give the collector the learner's weights."""
-        with self._collector.weights_lock:
-            self._collector.policy.load_state_dict(self._learning.state_dict())
-            self._collector.version = self._version
+        """Give the collector a copy of the learner's weights; a batch under way ends with the one before."""
+        self._collector.use(copy.deepcopy(self._policy), self._version)
 
     def _run(self) -> None:
         while not self._ended.is_set():

@@ -96,8 +96,9 @@ class RecurrentPolicy(nn.Module):
 def _recur(lstm: nn.LSTM, rows: Tensor, state: Tensor, batch_sizes: Tensor) -> tuple[Tensor, Tensor]:
     """Return the LSTM's output for packed rows (n, size) and its states (k, state_size) after each sequence."""
     k = state.shape[0]
-    if len(batch_sizes) == 1:
-        # A single step: without nn.LSTM's preparations, which cost more than half of the time on a CPU.
+    if len(batch_sizes) == 1 and not rows.is_cuda:
+        # A single step: without nn.LSTM's preparations, which cost more than half of the time on a CPU. (cuDNN rounds
+        # in its own way: there, collecting has to use it as learning does.)
         h, c = state.reshape(k, 2, lstm.num_layers, lstm.hidden_size).unbind(1)
         after_h, after_c = [], []
         for layer, (w_input, w_hidden, b_input, b_hidden) in enumerate(lstm.all_weights):

@@ -1,19 +1,30 @@
 """When several learning processes collect at once: when to end the rollouts of the slow ones (the stragglers).
 
-`best_duration_s` is VER's rule, `FinishedCount` DD-PPO's. A "worker" is a learning process with its N environments.
+`best_duration_s` is VER's rule, `FinishedCount` DD-PPO's, and `Preemption` applies the one or the other. A "worker" is
+a learning process with its N environments.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ver_core.config import TrainConfig
+
 if TYPE_CHECKING:
     from torch.distributed import Store
+
+    from ver_core.distributed import World
+    from ver_core.rollout import Rollout
+
+LEARN_WINDOW = 5
+"""Updates over which the learning time is averaged."""
 
 
 def best_duration_s(
@@ -125,3 +136,51 @@ class FinishedCount:
 
 def _key(rollout_number: int) -> str:
     return f"ver_core/finished/{rollout_number}"
+
+
+class Preemption:
+    """Says when this worker's rollout is to end early for the others' sake: VER's way, or DD-PPO's for `ddppo`."""
+
+    def __init__(self, world: World, config: TrainConfig) -> None:
+        self._world, self._config = world, config
+        self._count: FinishedCount | None = None
+        if config.scheduler == "ddppo":
+            assert world.store is not None
+            self._count = FinishedCount(world.store, world.size, config.sync_fraction)
+        self._number = 0
+        self._learn_s: deque[float] = deque(maxlen=LEARN_WINDOW)
+
+    def begin(self, rollout: Rollout, step_times_s: NDArray[np.float64]) -> Callable[[], bool] | None:
+        """Start on a rollout, all workers together; return what to ask while it is collected, None: never end it.
+
+        step_times_s (N,): mean seconds of each environment's steps in the last rollout.
+        """
+        self._number += 1
+        if self._count is not None:
+            self._count.begin(self._number)
+        if self._number == 1:  # it fills the buffer, and measures the times
+            return None
+        least = rollout.capacity // 4
+        if self._count is not None:
+            count = self._count
+            return lambda: rollout.size >= least and count.enough()
+        times = np.stack(self._world.gather(step_times_s))
+        length, learn_s, fixed = self._config.rollout_length, float(np.mean(self._learn_s)), self._fixed_length
+        limit_s = best_duration_s(times, length, learn_s, fixed)
+        if limit_s >= best_duration_s(times, length, learn_s, fixed, min_fraction=1.0) * (1.0 - 1e-6):
+            return None  # it does not pay; a deadline would only cut rollouts that take a little longer than the last
+        deadline = monotonic() + limit_s
+        return lambda: rollout.size >= least and monotonic() >= deadline
+
+    def collected(self) -> None:
+        """Tell the others that this worker has finished its rollout."""
+        if self._count is not None:
+            self._count.finish()
+
+    def learned(self, seconds: float) -> None:
+        """Take note of how long learning took."""
+        self._learn_s.append(seconds)
+
+    @property
+    def _fixed_length(self) -> bool:
+        return self._config.scheduler == "nover"

@@ -32,7 +32,6 @@ class Layout:
         n = self.num_envs
         return [
             ("busy_s", (n,), np.float64),
-            ("last_s", (n,), np.float64),
             ("group", (n,), np.int64),
             ("steps", (n,), np.int64),
             ("floats", (n, self.floats), np.float32),
@@ -67,8 +66,6 @@ class SharedRows:
     """(N,) steps made so far, replayed ones not counted."""
     busy_s: NDArray[np.float64]
     """(N,) seconds spent in them, resets included."""
-    last_s: NDArray[np.float64]
-    """(N,) seconds that the last one took."""
 
     def __init__(self, layout: Layout, name: str | None = None) -> None:
         """Allocate the block, or attach to the one called `name`."""

@@ -5,32 +5,32 @@ docs/training.md has an example. Env workers import the main script, so a script
 
 from __future__ import annotations
 
-import copy
 import os
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from omegaconf import OmegaConf
 from safetensors.torch import save as to_safetensors
 
 from ver_core import checkpoint
-from ver_core.collector import Collection, Collector, replays
+from ver_core.collector import Collector, plain, replays
 from ver_core.config import ConfigError, PolicyConfig, TrainConfig
 from ver_core.distributed import World, join
 from ver_core.env_worker import MakeEnv
 from ver_core.feeds import Alongside, Feed, InTurn
 from ver_core.learner import Interrupted, Learner
 from ver_core.policy import RecurrentPolicy
-from ver_core.preemption import FinishedCount, best_duration_s
+from ver_core.preemption import Preemption
 from ver_core.progress import TrainingProgress
+from ver_core.reporting import RECENT_EPISODES, Clock, Update, means, row
 from ver_core.rollout import Rollout
-from ver_core.run_directory import RunDirectory
+from ver_core.run_directory import RunDirectory, RunError
 from ver_core.schedulers import SCHEDULERS
 from ver_core.shared_rows import Layout
 from ver_core.signals import StopSignals
@@ -38,30 +38,11 @@ from ver_core.spaces import ActionLayout, ObsLayout
 from ver_core.telemetry import Telemetry
 from ver_core.worker_pool import EnvironmentFailure, WorkerPool, probe
 
-RECENT_EPISODES = 100
-"""Over which success and return are averaged."""
-LEARN_WINDOW = 5
-"""Updates over which the learning time is averaged for preemption."""
-
-
-@dataclass
-class Update:
-    """One rollout collected and learnt from."""
-
-    steps: int
-    """Of the whole training so far."""
-    fresh_steps: int
-    """Of this rollout, of all processes."""
-    seconds: float
-    """Wall clock, from the end of the update before."""
-    learn_s: float
-    collection: Collection
-    scalars: dict[str, float]
-    """What the learner reports."""
-    episodes: dict[str, float]
-    """Means over the last `RECENT_EPISODES` episodes: return, length, the info's numbers; shares of its words."""
-    episode_count: int
-    """Episodes finished so far in this session."""
+MAY_CHANGE = (
+    "total_steps", "preempt", "step_timeout_s", "start_timeout_s", "max_restarts", "device", "learner_threads",
+    "checkpoint_every_s", "log_every_s",
+)  # fmt: skip
+"""Parameters of `TrainConfig` that a resumed run may have otherwise than before."""
 
 
 @dataclass
@@ -70,7 +51,7 @@ class Result:
 
     steps: int
     seconds: float
-    """Of this session, from the first action."""
+    """Of this session, from the start of the environments."""
     interrupted: bool
     """By a signal; it can be resumed."""
     restarts: int
@@ -105,6 +86,7 @@ class Trainer:
         `EnvironmentFailure`, each with one line.
         """
         train.check()
+        self._configs = {"train": asdict(train), "policy": asdict(policy)}
         self.config, self._make_env = train, make_env
         self._description, self._show_progress, self._wandb_mode = description, show_progress, wandb_mode
         self.device = _device(train.device)
@@ -123,14 +105,13 @@ class Trainer:
         if saved is not None:
             self._restore(saved)
         if config_yaml is None:
-            config_yaml = OmegaConf.to_yaml(OmegaConf.create({"train": asdict(train), "policy": asdict(policy)}))
+            config_yaml = OmegaConf.to_yaml(OmegaConf.create(self._configs))
         self._config_yaml = config_yaml
-        self.run = RunDirectory.create(out, config_yaml, resume) if out and self.world.rank == 0 else None
+        self.run = self._open_run(out, resume)
         self._resume_steps = self.steps if saved is not None else None
         self._recent: deque[dict[str, float | str]] = deque(maxlen=RECENT_EPISODES)
-        self._learn_s: deque[float] = deque(maxlen=LEARN_WINDOW)
-        self._updates = 0
-        self._count: FinishedCount | None = None
+        alone = self.world.size == 1 or self._alongside or not train.preempt
+        self._preemption = None if alone else Preemption(self.world, train)
 
     def train(self, on_update: Callable[[Update], bool] | None = None) -> Result:
         """Train until `total_steps`, a stop signal, or until `on_update` returns True. Saves a checkpoint at the end.
@@ -138,77 +119,89 @@ class Trainer:
         Raises `EnvironmentFailure` (what was learnt until then is saved), `LearningFailure` (the last checkpoint stays)
         and `CheckpointError`.
         """
-        config = self.config
-        learner_threads, inference_threads = _threads(config, self.world)
-        torch.set_num_threads(inference_threads)
-        self._inference_threads, self._learner_threads = inference_threads, learner_threads
-        telemetry = None
-        if self.run:
-            telemetry = Telemetry(
-                self.run,
-                self._wandb_mode,
-                config=OmegaConf.to_container(OmegaConf.create(self._config_yaml)),  # type: ignore[arg-type]
-                resume_steps=self._resume_steps,
-            )
-        state, self._collector_state = self._collector_state, None
-        pool = WorkerPool(
-            self._make_env,
-            self.obs_layout,
-            self.action_layout,
-            config.num_envs,
-            (config.seed, self.world.rank),
-            replays(state) if state else None,
-            config.episodes_per_seed,
-            config.step_timeout_s,
-            config.start_timeout_s,
-            config.max_restarts,
-            self.run.logger if self.run else None,
-        )
-        feed: Feed | None = None
-        collector: Collector | None = None
         try:
-            collector = self._collector(pool, state)
-            feed = self._feed(collector)
-            with (
-                StopSignals() as signals,
-                TrainingProgress(
-                    config.total_steps, self._description, self._show_progress and self.world.rank == 0
-                ) as progress,
-            ):
-                if self.run:
-                    self.run.show = progress.print
-                result = self._loop(feed, collector, signals, progress, telemetry, on_update)
-                if self.world.rank == 0:
-                    if telemetry:
-                        telemetry.close()  # being queued again may end this process at once
-                        telemetry = None
-                    signals.pass_on(self.run.logger if self.run else None)
-                return result
+            with StopSignals() as signals:
+                result = self._train(signals, on_update)
+                if self.world.rank == 0 and result.interrupted:
+                    signals.pass_on(self.run.logger if self.run else None)  # may end this process at once
         finally:
-            if feed:
-                feed.close()
-            if collector:
-                collector.close()
-            pool.close()
-            if telemetry:
-                telemetry.close()
             self.world.leave()
+            if self.run:
+                self.run.close()
+        return result
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def _train(self, signals: StopSignals, on_update: Callable[[Update], bool] | None) -> Result:
+        config = self.config
+        self._learner_threads, self._inference_threads = _threads(config, self.world)
+        torch.set_num_threads(self._inference_threads)
+        state, self._collector_state = self._collector_state, None
+        with ExitStack() as stack:
+            telemetry = None
+            if self.run:
+                telemetry = Telemetry(
+                    self.run,
+                    self._wandb_mode,
+                    config=OmegaConf.to_container(OmegaConf.create(self._config_yaml)),  # type: ignore[arg-type]
+                    resume_steps=self._resume_steps,
+                )
+                stack.callback(telemetry.close)
+            pool = WorkerPool(
+                self._make_env,
+                self.obs_layout,
+                self.action_layout,
+                config.num_envs,
+                (config.seed, self.world.rank),
+                replays(state) if state else None,
+                config.episodes_per_seed,
+                config.step_timeout_s,
+                config.start_timeout_s,
+                config.max_restarts,
+                self.run.logger if self.run else None,
+            )
+            stack.callback(pool.close)
+            collector = self._collector(pool, state)
+            stack.callback(collector.close)
+            feed = self._feed(collector)
+            stack.callback(feed.close)
+            shown = self._show_progress and self.world.rank == 0
+            progress = stack.enter_context(TrainingProgress(config.total_steps, self._description, shown))
+            if self.run:
+                stack.callback(setattr, self.run, "show", self.run.show)
+                self.run.show = progress.print
+            return self._loop(feed, collector, signals, progress, telemetry, on_update)
+
+    @property
+    def _alongside(self) -> bool:
+        """Whether collecting and learning run side by side."""
+        return self.config.overlap or self.config.scheduler == "async"
+
+    def _open_run(self, out: Path | None, resume: bool) -> RunDirectory | None:
+        """Make or take up the run's folder, in rank 0; if that fails, every process gets to know."""
+        run, problem = None, ""
+        if out and self.world.rank == 0:
+            try:
+                run = RunDirectory.create(out, self._config_yaml, resume)
+            except RunError as error:
+                problem = str(error)
+        (problem, *_) = self.world.gather(problem)
+        if problem:
+            raise RunError(problem)
+        return run
+
     def _collector(self, pool: WorkerPool, state: dict[str, Any] | None) -> Collector:
         config = self.config
-        alongside = config.overlap or config.scheduler == "async"
         collector = Collector(
             pool,
-            copy.deepcopy(self.policy) if alongside else self.policy,
+            self.policy,
             SCHEDULERS[config.scheduler](config.num_envs, config.rollout_length, config.min_batch, config.max_batch),
             self.layout,
             self.device,
             (config.seed, self.world.rank),
             config.inference_workers,
         )
-        collector.version = self.learner.version
+        collector.use(self.policy, self.learner.version)
         if state:
             collector.restore(state)
         return collector
@@ -221,10 +214,10 @@ class Trainer:
 
         if config.scheduler == "async":
             rollouts = [rollout() for _ in range(1 + config.max_policy_lag)]
-            return Alongside(collector, self.policy, rollouts, lockstep=False)
+            return Alongside(collector, self.policy, self.learner.version, rollouts, lockstep=False)
         if config.overlap:
-            return Alongside(collector, self.policy, [rollout(), rollout()], lockstep=True)
-        return InTurn(collector, rollout())
+            return Alongside(collector, self.policy, self.learner.version, [rollout(), rollout()], lockstep=True)
+        return InTurn(collector, self.policy, rollout())
 
     def _loop(
         self,
@@ -239,7 +232,7 @@ class Trainer:
         resumable = isinstance(feed, InTurn)
         started = ended = time.perf_counter()
         saved_at = time.monotonic()
-        clock = _Clock(self.steps, pool)
+        clock = Clock(self.steps, pool)
         episodes, update = 0, None
         interrupted = done = False
 
@@ -248,20 +241,24 @@ class Trainer:
 
         while self.steps < config.total_steps and not done:
             boundary = self._boundary(collector if resumable else None)
+            preempt, failure, fed = None, None, None
+            if self._preemption and isinstance(feed, InTurn):
+                preempt = self._preemption.begin(feed.rollout, collector.step_times_s())
             try:
-                fed = feed.next(stop, self._preemption(feed, collector))
-            except EnvironmentFailure:
-                if world.size == 1:
-                    self._save(boundary)
-                raise
-            if self._count:
-                self._count.finish()
-            size = 0 if fed is None else fed[0].size
+                fed = feed.next(stop, preempt)
+            except EnvironmentFailure as error:
+                failure = error
+            if self._preemption:
+                self._preemption.collected()
             due = self.run is not None and time.monotonic() - saved_at > config.checkpoint_every_s
-            fresh, stopping, saving = world.sum([float(size), float(fed is None or stop()), float(due)])
-            if stopping or fed is None:
-                interrupted = True
+            size = 0 if fed is None else fed[0].size
+            flags = (fed is None or stop(), failure is not None, due)
+            fresh, stopping, failing, saving = world.sum([float(size), *map(float, flags)])
+            if failing or stopping or fed is None:
                 self._save(boundary)
+                if failing:
+                    raise failure or EnvironmentFailure("another process's environment failed; its message says how")
+                interrupted = True
                 break
             if saving:
                 self._try_to_save(boundary)
@@ -280,21 +277,21 @@ class Trainer:
             self.steps += int(fresh)
             now = time.perf_counter()
             learn_s, seconds, ended = now - learning, now - ended, now
-            self._learn_s.append(learn_s)
-            self._updates += 1
+            if self._preemption:
+                self._preemption.learned(learn_s)
             while collector.episodes:
                 self._recent.append(collector.episodes.popleft())
                 episodes += 1
             update = Update(
-                self.steps, int(fresh), seconds, learn_s, collection, scalars, _means(self._recent), episodes
+                self.steps, int(fresh), seconds, learn_s, collection, scalars, means(self._recent), episodes
             )
             clock.add(update)
             if clock.seconds >= config.log_every_s or self.steps >= config.total_steps:
                 sps, shares = clock.read(self.steps)
                 if telemetry:
-                    telemetry.log(self.steps, _row(update, sps, shares, clock.step_ms, pool.restarts))
+                    telemetry.log(self.steps, row(update, sps, shares, clock.step_ms, pool.restarts))
                 progress.update(self.steps, sps, update.episodes.get("success"), update.episodes.get("return"), shares)
-                clock = _Clock(self.steps, pool)
+                clock = Clock(self.steps, pool)
             done = on_update is not None and on_update(update)
             if world.size > 1:
                 (votes,) = world.sum([float(done)])
@@ -318,38 +315,6 @@ class Trainer:
         finally:
             torch.set_num_threads(self._inference_threads)
 
-    def _preemption(self, feed: Feed, collector: Collector) -> Callable[[], bool] | None:
-        """Return what ends this rollout early for the other processes' sake (section 2.3); None: nothing does."""
-        config, world = self.config, self.world
-        # The first rollout fills the buffer and measures the times.
-        if world.size == 1 or not config.preempt or not isinstance(feed, InTurn) or self._updates == 0:
-            return None
-        rollout = feed.rollout
-        least = rollout.capacity // 4
-        if config.scheduler == "ddppo":
-            if self._count is None:
-                assert world.store is not None
-                self._count = FinishedCount(world.store, world.size, config.sync_fraction)
-            count = self._count
-            count.begin(self._updates)
-
-            def enough() -> bool:
-                return rollout.size >= least and count.enough()
-
-            return enough
-        times = np.stack(world.gather(collector.step_times_s()))
-        learn_s, fixed = float(np.mean(self._learn_s)), config.scheduler == "nover"
-        limit_s = best_duration_s(times, config.rollout_length, learn_s, fixed)
-        full_s = best_duration_s(times, config.rollout_length, learn_s, fixed, min_fraction=1.0)
-        if limit_s >= full_s * (1.0 - 1e-6):
-            return None  # it does not pay; a deadline would only cut rollouts that take a little longer than the last
-        deadline = time.perf_counter() + limit_s
-
-        def late() -> bool:
-            return rollout.size >= least and time.perf_counter() >= deadline
-
-        return late
-
     def _boundary(self, collector: Collector | None) -> dict[str, Any]:
         """Copy all that a resume needs. Without a collector (it is at work) a resume's environments start afresh."""
         return {
@@ -367,10 +332,16 @@ class Trainer:
 
     def _save(self, boundary: dict[str, Any]) -> None:
         """Write the checkpoint (every process's part) and the policy's weights."""
-        parts = self.world.gather((boundary["collector"], boundary["learner"]["rng"]))
+        collected = boundary["collector"]
+        parts = self.world.gather((collected and plain(collected), boundary["learner"]["rng"]))
         if self.run is None:
             return
-        state = {**boundary, "collector": None, "processes": [{"collector": c, "rng": r} for c, r in parts]}
+        state = {
+            **boundary,
+            "configs": self._configs,
+            "collector": None,
+            "processes": [{"collector": c, "rng": r} for c, r in parts],
+        }
         checkpoint.save(self.run.checkpoint, state)
         weights = {name: tensor.contiguous().cpu() for name, tensor in boundary["learner"]["policy"].items()}
         file = self.run.path / "policy.safetensors"
@@ -385,76 +356,21 @@ class Trainer:
             raise ConfigError(
                 f"the run to resume had {len(parts)} learning processes, this one has {self.world.size}; start as many"
             )
+        for section, values in self._configs.items():
+            for key, value in values.items():
+                before = saved["configs"][section].get(key)
+                if before != value and key not in MAY_CHANGE:
+                    raise ConfigError(f"the run to resume had {section}.{key}={before}, not {value}; leave it so")
         mine = parts[self.world.rank]
-        self.learner.restore({**saved["learner"], "rng": mine["rng"]})
+        try:
+            self.learner.restore({**saved["learner"], "rng": mine["rng"]})
+        except (RuntimeError, ValueError) as error:
+            raise ConfigError(
+                "the run to resume had other observations or actions, and so another network; resume it with the "
+                "environment it was started with"
+            ) from error
         self.steps = int(saved["steps"])
         self._collector_state = mine["collector"]
-        if self._collector_state is not None and len(self._collector_state["group"]) != self.config.num_envs:
-            raise ConfigError(
-                f"the run to resume had train.num_envs={len(self._collector_state['group'])}; use the same number"
-            )
-
-
-class _Clock:
-    """Adds up where the time goes between two reports."""
-
-    def __init__(self, steps: int, pool: WorkerPool) -> None:
-        self._steps, self._pool = steps, pool
-        self._busy_s, self._env_steps = float(pool.rows.busy_s.sum()), int(pool.rows.steps.sum())
-        self.seconds = 0.0
-        self._env_s = self._inference_s = self._learn_s = 0.0
-
-    def add(self, update: Update) -> None:
-        self.seconds += update.seconds
-        self._env_s += update.collection.wait_s
-        self._inference_s += update.collection.inference_s
-        self._learn_s += update.learn_s
-
-    def read(self, steps: int) -> tuple[float, dict[str, float]]:
-        """Return steps per second and the shares of the learner process's time.
-
-        env: waiting for environments; inference: running the policy and writing steps down; learn; wait: the rest, for
-        other processes and for what is done between two rollouts. Collecting alongside, env and inference are another
-        thread's, so the shares add up to more than 1.
-        """
-        shares = {"env": self._env_s, "inference": self._inference_s, "learn": self._learn_s}
-        shares = {name: seconds / self.seconds for name, seconds in shares.items()}
-        shares["wait"] = max(0.0, 1.0 - sum(shares.values()))
-        return (steps - self._steps) / self.seconds, shares
-
-    @property
-    def step_ms(self) -> float:
-        """Mean time of one environment step, resets included."""
-        steps = int(self._pool.rows.steps.sum()) - self._env_steps
-        return 1e3 * (float(self._pool.rows.busy_s.sum()) - self._busy_s) / max(steps, 1)
-
-
-def _row(update: Update, sps: float, shares: dict[str, float], step_ms: float, restarts: int) -> dict[str, float]:
-    collection = update.collection
-    return {
-        "train/sps": sps,
-        "train/fresh_steps": update.fresh_steps,
-        "train/preempted": float(collection.preempted),
-        "train/requests_per_batch": collection.requests / max(collection.batches, 1),
-        "train/env_restarts": restarts,
-        "time/env_step_ms": step_ms,
-        **{f"time/{name}": share for name, share in shares.items()},
-        **{f"learn/{name}": value for name, value in update.scalars.items()},
-        **{f"episode/{name}": value for name, value in update.episodes.items()},
-    }
-
-
-def _means(episodes: deque[dict[str, float | str]]) -> dict[str, float]:
-    """Average the numbers of episodes; of their words, return how often each came."""
-    sums: dict[str, float] = {}
-    for episode in episodes:
-        for key, value in episode.items():
-            if isinstance(value, str):
-                if value:
-                    sums[f"{key}/{value}"] = sums.get(f"{key}/{value}", 0.0) + 1.0
-            else:
-                sums[key] = sums.get(key, 0.0) + value
-    return {key: value / len(episodes) for key, value in sums.items()}
 
 
 def _device(name: str) -> torch.device:

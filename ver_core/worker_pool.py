@@ -33,6 +33,8 @@ from ver_core.shared_rows import FAILED, RUNNING, Layout, SharedRows
 from ver_core.spaces import ActionLayout, ObsLayout
 
 LEARNERS_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+REPLAYED_STEP_S = 0.2
+"""A worker gets so much more time to start for each action that it has to replay."""
 WATCH_S = 1.0
 """How often hung workers are looked for."""
 
@@ -250,7 +252,8 @@ class WorkerPool:
         theirs_mail.close()
         self._poll.register(process.sentinel, select.POLLIN)
         self._by_sentinel[process.sentinel] = env
-        return _Worker(process, ours_wake, ours_mail, incarnation, time.monotonic() + self._start_timeout_s)
+        due = time.monotonic() + self._start_timeout_s + REPLAYED_STEP_S * len(replay.actions)
+        return _Worker(process, ours_wake, ours_mail, incarnation, due)
 
     def _read(self, limit: int) -> list[int]:
         found = []
@@ -296,7 +299,8 @@ class WorkerPool:
         worker.process.join()
         if what == "died":
             what = f"died (exit code {worker.process.exitcode})"
-        self.rows.status[env] = RUNNING
+        if self.rows.status[env] == FAILED:  # or the new worker would seem to have failed until it has begun
+            self.rows.status[env] = RUNNING
         self.restarts += 1
         self._fruitless += 1
         if self._fruitless > self._max_restarts:

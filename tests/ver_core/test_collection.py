@@ -73,11 +73,11 @@ def system(
     try:
         chosen = SCHEDULERS[scheduler](num_envs, length, min_batch, max_batch)
         alongside = overlap or scheduler == "async"
-        own = make_policy() if alongside else policy
-        own.load_state_dict(policy.state_dict())
-        collector = Collector(pool, own, chosen, layout, CPU, (5, 0), workers)
+        collector = Collector(pool, policy, chosen, layout, CPU, (5, 0), workers)
         rollouts = [Rollout(layout, length, policy.state_size, CPU) for _ in range(2 if alongside else 1)]
-        feed = Alongside(collector, policy, rollouts, overlap) if alongside else InTurn(collector, rollouts[0])
+        feed = (
+            Alongside(collector, policy, 0, rollouts, overlap) if alongside else InTurn(collector, policy, rollouts[0])
+        )
         yield feed, collector
     finally:
         if feed:
@@ -468,3 +468,16 @@ def test_actions_do_not_depend_on_the_batches() -> None:
         found.append({name: column[order] for name, column in joined.items()})
     for name in ("env", "start", "floats", "bytes", "action", "reward", "log_prob", "value", "next_value"):
         np.testing.assert_allclose(found[0][name], found[1][name], rtol=0, atol=1e-4, err_msg=name)
+
+
+def test_step_times_leave_learning_out() -> None:
+    """Equation 1 needs the time of a step; the two seconds between the rollouts would make it T times as long."""
+    pause_s = 2.0
+    with system(Counting, make_policy(), "nover") as (feed, collector):
+        for _ in range(2):
+            next_of(feed)
+            time.sleep(pause_s)
+        next_of(feed)
+        times = collector.step_times_s()
+    assert np.isfinite(times).all() and (times > 0.0).all()
+    assert times.mean() < pause_s / T

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -16,12 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from faulty_envs import Ledger, Walk
+from faulty_envs import POLICY, Ledger, Walk, config
 from test_robustness import quiet, same
 
-from ver_core import checkpoint
+from ver_core import checkpoint, collector
 from ver_core.config import ConfigError
-from ver_core.trainer import RECENT_EPISODES, Result, Trainer, Update
+from ver_core.reporting import RECENT_EPISODES, Update
+from ver_core.trainer import Result, Trainer
 
 STEPS, HALF = 360, 150
 """Twelve rollouts, and five."""
@@ -174,3 +176,25 @@ def test_another_number_of_environments_is_refused(tmp_path: Path) -> None:
     training(tmp_path, CASES["ddppo"]).train(lambda update: True)
     with pytest.raises(ConfigError, match=r"train\.num_envs=3"):
         quiet(Walk, tmp_path, resume=True, num_envs=2)
+
+
+def test_another_network_or_method_is_refused(tmp_path: Path) -> None:
+    training(tmp_path, CASES["ddppo"]).train(lambda update: True)
+    with pytest.raises(ConfigError, match=r"had train\.gamma=0\.99, not 0\.9; leave it so"):
+        quiet(Walk, tmp_path, resume=True, scheduler="ddppo", gamma=0.9)
+    other = replace(POLICY, rnn_size=POLICY.rnn_size + 1)
+    same_training = config(total_steps=STEPS, seed=5, scheduler="ddppo")
+    with pytest.raises(ConfigError, match=r"had policy\.rnn_size="):
+        Trainer(Walk, same_training, other, out=tmp_path, resume=True, show_progress=False)
+
+
+def test_an_environment_with_too_long_a_history_starts_afresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a resume replays is bounded, whether or not episodes ever end."""
+    monkeypatch.setattr(collector, "HISTORY_LIMIT", 5)
+    training(tmp_path, CASES["ddppo"]).train(lambda update: update.steps >= HALF)
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")["processes"][0]["collector"]
+    histories = [len(actions) for actions in saved["history"]]
+    assert max(histories) <= 5 and min(histories) == 0
+    dropped = [env for env, length in enumerate(histories) if length == 0]
+    assert all(saved["begin"][env] and not saved["pending"][env] for env in dropped)
+    assert training(tmp_path, CASES["ddppo"], resume=True).train().steps == STEPS

@@ -21,9 +21,10 @@ from faulty_envs import LONG, POLICY, Faulty, Ledger, Unmade, Walk, config, unti
 
 from ver_core import checkpoint, trainer
 from ver_core.checkpoint import CheckpointError
+from ver_core.reporting import Update
 from ver_core.shared_rows import RUNNING
 from ver_core.spaces import ActionLayout, ObsLayout
-from ver_core.trainer import Result, Trainer, Update
+from ver_core.trainer import Result, Trainer
 from ver_core.worker_pool import EnvironmentFailure, WorkerPool
 
 HERE = Path(__file__).parent
@@ -231,6 +232,14 @@ def test_a_number_that_is_not_finite_ends_training(tmp_path: Path, fault: str, w
     assert saved["steps"] == steps >= at // 10 * 10
     assert same(saved["learner"], checkpoint.plain(learner))
     assert (tmp_path / "policy.safetensors").exists()
+
+
+def test_of_several_inference_workers_one_error_is_told(tmp_path: Path) -> None:
+    """The others leave, instead of meeting the failed worker's remains."""
+    for number in range(3):
+        training = quiet(partial(Faulty, "nan reward", 12), tmp_path / str(number), inference_workers=3)
+        with pytest.raises(EnvironmentFailure, match=r"^reward nan in environment \d "):
+            training.train()
 
 
 # -- disk ------------------------------------------------------------------------------------------------------------

@@ -61,7 +61,8 @@ def configs(scheduler: str, overlap: bool, seed: int) -> tuple[TrainConfig, Poli
 
 def solve(scheduler: str, overlap: bool, seed: int, show_progress: bool = True) -> tuple[bool, int, float, float]:
     """Train; return whether it was solved, after how many steps, in how many seconds, and the last mean return."""
-    from ver_core.trainer import RECENT_EPISODES, Trainer, Update
+    from ver_core.reporting import RECENT_EPISODES, Update
+    from ver_core.trainer import Trainer
 
     def solved(update: Update) -> bool:
         return update.episode_count >= RECENT_EPISODES and update.episodes["length"] >= SOLVED
