@@ -34,10 +34,12 @@ def fit_policy(policy: PolicyConfig, skill: str, obs: str) -> PolicyConfig:
     What `policy` says of a part stays. Scans that are observed in another set only are left out.
     """
     parts = SPECS[skill].parts
+    heads = {**{part: head for part, head in HEADS.items() if part in parts}, **policy.heads}
+    biases = {part: bias for part, bias in INITIAL_BIAS.items() if heads.get(part) == "bernoulli"}
     absent = {key for name, key in OBSERVATION_SETS.items() if name != obs}
     return replace(
         policy,
-        heads={**{part: head for part, head in HEADS.items() if part in parts}, **policy.heads},
-        initial_bias={**{part: bias for part, bias in INITIAL_BIAS.items() if part in parts}, **policy.initial_bias},
+        heads=heads,
+        initial_bias={**biases, **policy.initial_bias},
         scan_keys=[key for key in policy.scan_keys if key not in absent],
     )

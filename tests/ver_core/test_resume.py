@@ -175,13 +175,13 @@ def test_other_trainings_go_on_from_the_saved_step(tmp_path: Path, changes: dict
 def test_another_number_of_environments_is_refused(tmp_path: Path) -> None:
     training(tmp_path, CASES["ddppo"]).train(lambda update: True)
     with pytest.raises(ConfigError, match=r"train\.num_envs=3"):
-        quiet(Walk, tmp_path, resume=True, num_envs=2)
+        training(tmp_path, {**CASES["ddppo"], "num_envs": 2}, resume=True)
 
 
 def test_another_network_or_method_is_refused(tmp_path: Path) -> None:
     training(tmp_path, CASES["ddppo"]).train(lambda update: True)
     with pytest.raises(ConfigError, match=r"had train\.gamma=0\.99, not 0\.9; leave it so"):
-        quiet(Walk, tmp_path, resume=True, scheduler="ddppo", gamma=0.9)
+        training(tmp_path, {**CASES["ddppo"], "gamma": 0.9}, resume=True)
     other = replace(POLICY, rnn_size=POLICY.rnn_size + 1)
     same_training = config(total_steps=STEPS, seed=5, scheduler="ddppo")
     with pytest.raises(ConfigError, match=r"had policy\.rnn_size="):
