@@ -42,15 +42,16 @@ def make_env() -> gymnasium.Env[Any, Any]:
 def configs(scheduler: str, overlap: bool, seed: int) -> tuple[TrainConfig, PolicyConfig]:
     """The same parameters for every scheduler."""
     train = TrainConfig(
-        total_steps=600_000,
+        total_steps=300_000,
         scheduler=scheduler,
         overlap=overlap,
         num_envs=16,
-        rollout_length=64,
-        epochs=6,
+        rollout_length=128,
+        epochs=4,
+        mini_batches=4,
         learning_rate=1e-3,
         normalize_advantage=True,
-        entropy_coef=5e-3,
+        entropy_coef=1e-3,
         learn_entropy_coef=False,
         min_batch=8,
         learner_threads=1,
