@@ -91,6 +91,8 @@ def start(folder: Path, workers: int, episodes: int = 5000) -> subprocess.Popen[
         text=True,
         cwd=Path(__file__).parents[2],
         start_new_session=True,
+        # A suite that runs in the background of a shell inherits that Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 

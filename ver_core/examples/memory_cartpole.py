@@ -71,6 +71,8 @@ def solve(scheduler: str, overlap: bool, seed: int, show_progress: bool = True) 
     train, policy = configs(scheduler, overlap, seed)
     trainer = Trainer(make_env, train, policy, description="Memory CartPole", show_progress=show_progress)
     result = trainer.train(solved)
+    if result.interrupted:
+        raise SystemExit("interrupted")
     mean = result.episodes.get("length", 0.0)  # CartPole-v1 pays 1 for each step
     return mean >= SOLVED, result.steps, result.seconds, mean
 
