@@ -134,7 +134,7 @@ class Trainer:
 
     def _train(self, signals: StopSignals, on_update: Callable[[Update], bool] | None) -> Result:
         config = self.config
-        self._learner_threads, self._inference_threads = _threads(config, self.world)
+        self._learner_threads, self._inference_threads = _threads(config, self.world, self._alongside)
         torch.set_num_threads(self._inference_threads)
         state, self._collector_state = self._collector_state, None
         with ExitStack() as stack:
@@ -385,7 +385,7 @@ def _device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _threads(config: TrainConfig, world: World) -> tuple[int, int]:
+def _threads(config: TrainConfig, world: World, alongside: bool) -> tuple[int, int]:
     """Return the CPU threads for learning and for inference.
 
     Only half of the cores by default: with one thread too many for the cores that are free, torch's threads wait for
@@ -393,5 +393,4 @@ def _threads(config: TrainConfig, world: World) -> tuple[int, int]:
     """
     cores = (os.cpu_count() or 1) // world.local_size
     learning = config.learner_threads or max(1, cores // 2)
-    alongside = config.overlap or config.scheduler == "async"  # they share torch's one setting
-    return learning, learning if alongside else 1
+    return learning, learning if alongside else 1  # alongside each other they share torch's one setting
