@@ -66,6 +66,12 @@ class TrainSkillConfig:
     """Whether the skill may drive the base."""
     obs: str = "laser"
     sim: str = "mujoco"
+    action_repeat: int = 1
+    """Control steps (1/30 s) that each action is held for. Training's steps are such actions."""
+    chain_starts: float = 0.0
+    """Share of the start states that are as the chain hands over, instead of the task's own."""
+    midway_starts: float = 0.0
+    """Share of the start states that have the skill half done (skills/starts.py)."""
     out: str = ""
     """The run's folder."""
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -90,6 +96,13 @@ def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
     config = _typed(TrainSkillConfig, composed)
     config.train.check()
     config.policy.check()
+    if config.action_repeat < 1:
+        raise ConfigError(f"action_repeat={config.action_repeat}: must be at least 1")
+    for name, share in (("chain_starts", config.chain_starts), ("midway_starts", config.midway_starts)):
+        if not 0.0 <= share <= 1.0:
+            raise ConfigError(f"{name}={share}: must lie between 0 and 1")
+    if config.chain_starts + config.midway_starts > 1.0:
+        raise ConfigError("chain_starts and midway_starts: are shares of the same start states, but add up to over 1")
     if config.wandb.mode not in WANDB_MODES:
         raise ConfigError(f"wandb.mode={config.wandb.mode}: choose from {', '.join(WANDB_MODES)}")
     return config
@@ -159,7 +172,7 @@ def _bad_override(error: Exception) -> ConfigError:
 def _register_train_schema() -> None:
     """Let Hydra itself check names and types of `train_skill.yaml`; called on import."""
     schema = OmegaConf.structured(TrainSkillConfig)
-    for open_key in (schema.policy.heads, schema.policy.initial_bias):
+    for open_key in (schema.policy.heads, schema.policy.initial_bias, schema.policy.initial_part_std):
         OmegaConf.set_struct(open_key, False)  # which action parts there are depends on the skill
     ConfigStore.instance().store("train_skill_schema", schema)
     OmegaConf.register_resolver("nav_name", lambda nav: "nav" if nav else "nonav", replace=True)

@@ -138,7 +138,9 @@ def _run_scenario(request: Request, index: int) -> EpisodeResult:
         stage, done = now, achieved  # the chain's own list, which goes on being filled in
 
     try:
-        result = play_episode(sim, episode, request.agent, _policies(request.agent), limits, on_step)
+        result = play_episode(
+            sim, episode, request.agent, _policies(request.agent, request.name, request.obs), limits, on_step
+        )
     except SimulationError:
         step = plan(episode, sim.scene, request.agent.nav_skill)[stage]
         row = TraceRow(stage, step.skill, step.action, step.interaction, 0, sim.steps, "failed", UNSTABLE)
@@ -167,7 +169,7 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
         env.reset(seed=request.seed)
         task: Any = env.unwrapped
         try:
-            row = play_skill(skill, env, _policies(agent)[skill])
+            row = play_skill(skill, env, _policies(agent, skill, request.obs)[skill])
         except SimulationError:
             row = TraceRow(0, skill, "", "", 0, task.sim.steps, "failed", UNSTABLE)
         scene = task.sim.episode.scene_seed
@@ -184,8 +186,8 @@ def _simulator(name: str) -> Simulator:
 
 
 @lru_cache(maxsize=2)
-def _policies(agent: Agent) -> dict[str, SkillPolicy]:
-    return load_policies(agent)
+def _policies(agent: Agent, name: str, obs: str) -> dict[str, SkillPolicy]:
+    return load_policies(agent, name, obs)
 
 
 def _in_process(request: Request) -> Generator[EpisodeResult]:

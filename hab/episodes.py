@@ -76,13 +76,13 @@ class Unsolvable(Exception):
     """This draw cannot be laid out; the generator draws again."""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def load_scene(seed: int) -> Scene:
     """Return the apartment of a seed, cached."""
     return generate_scene(seed)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def load_grid(seed: int) -> NavGrid:
     """Return the navigation grid of an apartment with everything closed, cached."""
     return NavGrid(load_scene(seed))

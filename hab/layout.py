@@ -40,7 +40,7 @@ FACING_SLACK_M = 1.4
 FLOORS = ("wood_floor", "dark_floor", "tile_floor")
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=32)
 def generate_scene(seed: int) -> Scene:
     """The apartment of a seed (any non-negative integer)."""
     rng = np.random.default_rng(seed)

@@ -105,6 +105,17 @@ class NavGrid:
         self._fields.move_to_end(goal)
         return field
 
+    def cells_near(self, xy: tuple[float, float], distance_m: float) -> NDArray[np.bool_]:
+        """Which cells lie less than a geodesic distance from the free cell nearest `xy`; looks no further than that."""
+        i, j = self._nearest_cell(*xy)
+        reach = math.ceil(distance_m / self.cell_m)
+        top, left = max(i - reach, 0), max(j - reach, 0)
+        window = slice(top, i + reach + 1), slice(left, j + reach + 1)
+        costs, _ = MCP_Geometric(self._costs[window], fully_connected=True).find_costs([(i - top, j - left)])
+        near = np.zeros(self.shape, dtype=np.bool_)
+        near[window] = (costs * self.cell_m).astype(np.float32) < distance_m
+        return near
+
     def geodesic(self, a: tuple[float, float], b: tuple[float, float]) -> float:
         """Distance (m) along the floor between the free cells nearest to two points."""
         return float(self.distance_field(b)[self._nearest_cell(*a)])

@@ -40,6 +40,14 @@ def handle_at(articulation: Articulation, position: float) -> Vec3:
     return link_to_world(articulation, position, articulation.handle_pos)
 
 
+def drawn_out(articulation: Articulation, position: float, point: Vec3) -> Vec3:
+    """Return where a point of the world (m) has got to, if it came along with a drawer; a fridge's content stays."""
+    if articulation.kind == "fridge":
+        return point
+    out = rotated(articulation.yaw, (position, 0.0))
+    return point[0] + float(out[0]), point[1] + float(out[1]), point[2]
+
+
 def footprint(articulation: Articulation, position: float) -> OrientedBox:
     """Return the rectangle on the floor (world) over which the link reaches."""
     boxes = [g for g in articulation.geoms if g.shape == "box"]

@@ -55,8 +55,11 @@ class Simulator(Protocol):
 
     def close(self) -> None: ...
 
-    def hold(self, name: str) -> None:
-        """Put an object into the gripper, upright (start states only)."""
+    def place_robot(self, base: NDArray[np.float64], arm: NDArray[np.float64]) -> None:
+        """Put the robot down at base x, y, yaw with its arm at joint positions, still (start states only)."""
+
+    def hold(self, name: str, tilt_rad: float = 0.0) -> None:
+        """Let the cup hold a handle where it is, or put an object to it, upright or leaning (start states only)."""
 
     def collides(self) -> bool:
         """Whether the robot, or what it holds, touches anything else as it stands (for start states)."""

@@ -15,6 +15,7 @@ from hab.episodes import SKILLS, Episode
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
 from planner.task_planner import plan
+from planner.zoo import WEIGHTS, ZOO, ZooError, find
 from skills import SPECS
 from skills.oracle import make_oracle
 from skills.skill import SkillPolicy
@@ -29,7 +30,7 @@ class Agent:
     """Which skills, and the paper's switches (design.md, section 6)."""
 
     skills: str = "oracle"
-    """"oracle", "zoo" (the packaged checkpoints) or a folder of checkpoints."""
+    """"oracle", "zoo" (the packaged policies) or a folder of training runs."""
     skill_nav: bool = True
     """Manipulation skills may drive the base."""
     nav_skill: bool = True
@@ -38,26 +39,62 @@ class Agent:
     """Navigate's stop is ignored while its target is more than 2 m away."""
 
 
-def check_agent(agent: Agent) -> None:
-    """Raise `AgentError` if the agent's skills cannot be loaded."""
+def skills_needed(name: str, agent: Agent) -> tuple[str, ...]:
+    """Return the skills that `name`, a scenario or a skill, is played with."""
+    if name in SKILLS:
+        return (name,)
+    opening = ("open_cabinet", "open_fridge") if name == "set_table" else ()
+    return (*(("navigate",) if agent.nav_skill else ()), *opening, "pick", "place")
+
+
+def check_agent(agent: Agent, name: str, obs: str) -> None:
+    """Raise `AgentError` if the agent lacks a skill to play `name`, a scenario or a skill."""
     if agent.skills == "oracle":
         return
-    folder = Path(__file__).parents[1] / "skills" / "zoo" if agent.skills == "zoo" else Path(agent.skills)
-    if agent.skills == "zoo" and not folder.is_dir():
-        raise AgentError("the zoo holds no trained skills yet: use --skills oracle")
-    if not folder.is_dir():
-        raise AgentError(f"no skills in {agent.skills!r}: no such folder; use --skills oracle or a checkpoint folder")
-    missing = [skill for skill in SKILLS if not (folder / skill / "policy.safetensors").is_file()]
+    folder = _folder(agent)
+    try:
+        found = {skill: find(folder, skill, agent.skill_nav, obs) for skill in skills_needed(name, agent)}
+    except ZooError as error:
+        raise AgentError(str(error)) from error
+    missing = [skill for skill, entry in found.items() if entry is None]
     if missing:
-        named = ", ".join(missing)
-        raise AgentError(f"{agent.skills!r} holds no checkpoint of {named} (SKILL/policy.safetensors)")
-    raise AgentError("this version cannot load trained skills yet: use --skills oracle")
+        variant = "" if missing == ["navigate"] else f" {'with' if agent.skill_nav else 'without'} base movement"
+        raise AgentError(
+            f"{agent.skills!r} holds no policy of {', '.join(missing)}{variant} for {obs} observations: train it with "
+            "tpsrl train-skill, or use --skills oracle"
+        )
 
 
-def load_policies(agent: Agent) -> dict[str, SkillPolicy]:
-    """Return a policy for every skill, by name."""
-    check_agent(agent)
-    return {skill: make_oracle(skill, agent.skill_nav) for skill in SKILLS}
+def load_policies(agent: Agent, name: str, obs: str = "laser") -> dict[str, SkillPolicy]:
+    """Return a policy for every skill that `name`, a scenario or a skill, needs. Raises `AgentError`."""
+    check_agent(agent, name, obs)
+    needed = skills_needed(name, agent)
+    if agent.skills == "oracle":
+        return {skill: make_oracle(skill, agent.skill_nav) for skill in needed}
+    import torch  # slow to import, and oracles do without
+
+    from skills.trained import TrainedPolicy, WeightsError
+
+    torch.set_num_threads(1)  # for one row, more only get in each other's way
+    policies: dict[str, SkillPolicy] = {}
+    for skill in needed:
+        entry = find(_folder(agent), skill, agent.skill_nav, obs)
+        assert entry is not None
+        config = entry.config
+        try:
+            policies[skill] = TrainedPolicy(
+                skill, config.obs, config.nav, config.policy, config.action_repeat, entry.folder / WEIGHTS
+            )
+        except (WeightsError, OSError) as error:
+            raise AgentError(str(error)) from error
+    return policies
+
+
+def _folder(agent: Agent) -> Path:
+    folder = ZOO if agent.skills == "zoo" else Path(agent.skills)
+    if not folder.is_dir():
+        raise AgentError(f"no skills in {agent.skills!r}: no such folder; use zoo, oracle or a folder of runs")
+    return folder
 
 
 def chain_limits(episode_steps: int, skill_steps: Mapping[str, int | None]) -> Limits:

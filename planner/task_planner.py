@@ -9,7 +9,8 @@ the stage before ends. Blind search over the whole problem finds the stages in a
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from pddlpy.pddl import Atom
 from pddlpy.planning import AStarPlanner, State
 
 from hab.episodes import Episode, Target
-from hab.openings import handle_at
-from hab.scene import Scene
+from hab.openings import drawn_out, handle_at
+from hab.scene import DRAWER_OPEN_M, Scene
 from planner.problem import ROBOT, goal_name, object_name, problem_pddl
 from skills.skill import Goal
 
@@ -78,9 +79,20 @@ def plan(episode: Episode, scene: Scene, nav_skill: bool = True) -> list[PlanSte
             raise ValueError(f"no plan brings {target.object} to its goal")
         for operator in stage:
             arguments = [str(v) for v in operator.variable_list.values()]
-            steps.append(_step(str(operator.operator_name), arguments, target, number, scene))
+            steps.append(
+                _step(str(operator.operator_name), arguments, _as_it_lies(target, steps, scene), number, scene)
+            )
             state = state.apply(operator)
     return [s for s in steps if nav_skill or s.skill != "navigate"]
+
+
+def _as_it_lies(target: Target, steps: Sequence[PlanStep], scene: Scene) -> Target:
+    """Return a target with its start where it lies once the steps are played: a drawer brings its content along."""
+    container = scene.receptacle(target.start_receptacle).articulation
+    if not any(step.skill == "open_cabinet" and step.goal.articulation == container for step in steps):
+        return target
+    drawn = drawn_out(scene.articulation(container), DRAWER_OPEN_M, target.start_pos)
+    return replace(target, start_pos=drawn)
 
 
 def _parse(problem: str) -> DomainProblem:

@@ -20,16 +20,32 @@ TASKS: dict[str, tuple[str, str]] = {
 """Skill -> gymnasium id and class."""
 
 for _id, _entry_point in TASKS.values():
-    gymnasium.register(_id, entry_point=_entry_point)
+    gymnasium.register(_id, entry_point=_entry_point, disable_env_checker=True)
 
 
 def make_env(
-    skill: str, split: str = "val", obs: str = "laser", base_movement: bool = True, index: int | None = None
+    skill: str,
+    split: str = "val",
+    obs: str = "laser",
+    base_movement: bool = True,
+    index: int | None = None,
+    action_repeat: int = 1,
+    chain_starts: float = 0.0,
+    midway_starts: float = 0.0,
 ) -> gymnasium.Env[Any, Any]:
-    """Return a skill's task; `index` fixes its start state (None: drawn at each reset)."""
+    """Return a skill's task (the arguments: skills/task.py); `index` fixes its start state (None: drawn)."""
     if skill not in TASKS:
         raise ValueError(f"unknown skill {skill!r}; choose from {', '.join(TASKS)}")
-    return gymnasium.make(TASKS[skill][0], split=split, obs=obs, base_movement=base_movement, index=index)
+    return gymnasium.make(
+        TASKS[skill][0],
+        split=split,
+        obs=obs,
+        base_movement=base_movement,
+        index=index,
+        action_repeat=action_repeat,
+        chain_starts=chain_starts,
+        midway_starts=midway_starts,
+    )
 
 
 __all__ = ["SPECS", "TASKS", "make_env"]

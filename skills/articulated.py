@@ -19,7 +19,7 @@ from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK
 from hab.openings import grid_with_openings, handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from skills.skill import Goal
-from skills.starts import YAW_NOISE_RAD, Start, at_position, facing
+from skills.starts import YAW_NOISE_RAD, Start, StartKind, arms_at, at_position, facing, handover_poses, partway
 from skills.task import SkillTask, State, ee_distance
 
 STATE_REWARD = 10.0
@@ -29,6 +29,13 @@ REACHED_REWARD = 5.0
 HANDLE_REWARD = 1.0
 SPAWN_REGION_SCALE = 0.2
 """Start boxes shrink to this share of their sides (hab_facts: `spawn_region_scale`)."""
+HANDOVER_RAD = 1.0
+"""Navigate comes from the side at most this far off the direction in which the front looks."""
+MIDWAY = 0.8
+"""Start states with the handle in hand go up to this share of the way."""
+HANDLE_OUT_M, BEFORE_HANDLE_M = 0.02, (0.03, 0.15)
+"""How far the cup's rim is before a handle's centre, holding it and about to."""
+HANDLE_PITCHES_RAD = (0.2, 0.4, 0.6, 0.8)
 _CANDIDATES = 30
 
 Range = tuple[float, float]
@@ -51,7 +58,9 @@ class ArticulatedState(State):
 class Articulated(SkillTask[ArticulatedState]):
     """What the four tasks share. The base starts in a box before the handle, facing it, give or take."""
 
-    keys = ("joint", "ee_pos", "is_holding", "relative_resting_position")
+    keys = ("handle_start_sensor", "joint", "ee_pos", "is_holding", "relative_resting_position")
+    """habitat's, and where the handle is when closed, as Pick gets its object's place: drawers lie above each other,
+    and nothing else says which one is meant."""
     max_steps = 400
     """habitat: 200. Here a cup draws the door along its arc, and the base, 2.5 times slower, has to go round it."""
     slack_reward = 0.0
@@ -67,23 +76,43 @@ class Articulated(SkillTask[ArticulatedState]):
     """Base, along the front from the handle."""
     rest_reward_per_m: ClassVar[float]
 
-    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = make_episode("set_table", self.split, index)
         choices = [a for a in scene.articulations if a.kind == self.kind]
         articulation = choices[int(rng.integers(len(choices)))]
-        position = float(rng.uniform(*self.start_range))
+        midway = kind == "midway" and GRIP in self.parts
+        gripped = midway and rng.random() < 0.5
+        position = float(rng.uniform(*((0.0, MIDWAY * self.goal_position) if gripped else self.start_range)))
         if position:
             episode = at_position(scene, episode, articulation.name, position)
         handle = handle_at(articulation, position)
         outward = articulation.yaw + swing(articulation, position)
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
         goal = Goal(handle_at(articulation, 0.0), "", articulation.name)
+        if kind == "chain" and self.base_movement:
+            before = sum(self.box_x_m) / 2.0
+            out = rotated(outward, (before, 0.0))
+            work = handle[0] + float(out[0]), handle[1] + float(out[1])
+            for pose in handover_poses(grid, rng, handle, work):
+                if abs(math.remainder(facing(handle, pose) - outward, math.tau)) < HANDOVER_RAD:
+                    yield Start(replace(episode, robot=pose), goal)
+            return
         for _ in range(_CANDIDATES):
             offset = rotated(outward, (_shrunk(self.box_x_m, rng), _shrunk(self.box_y_m, rng)))
             x, y = handle[0] + float(offset[0]), handle[1] + float(offset[1])
             yaw = facing((x, y), handle) + YAW_NOISE_RAD * float(rng.standard_normal())
-            if grid.is_free(x, y):
-                yield Start(replace(episode, robot=(x, y, yaw)), goal)
+            if not grid.is_free(x, y):
+                continue
+            start = Start(replace(episode, robot=(x, y, yaw)), goal)
+            if not midway:
+                yield start
+            else:
+                out = rotated(outward, (HANDLE_OUT_M if gripped else float(rng.uniform(*BEFORE_HANDLE_M)), 0.0))
+                grip = handle[0] + float(out[0]), handle[1] + float(out[1]), handle[2]
+                for arm in arms_at((x, y, yaw), rng, grip, HANDLE_PITCHES_RAD):
+                    yield replace(
+                        start, held=articulation.name if gripped else "", arm=arm if gripped else partway(rng, arm)
+                    )
 
     def measure(self, common: State) -> ArticulatedState:
         name, sim = self.goal.articulation, self.sim

@@ -18,10 +18,10 @@ from hab.episodes import Episode, Target, load_grid, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.navgrid import NavGrid
 from hab.openings import grid_with_openings, handle_at
-from hab.scene import Receptacle, Scene
+from hab.scene import Receptacle, Scene, Vec3
 from hab.sensors import Observation
 from skills.skill import Goal
-from skills.starts import Start, moved_receptacle, opened, working_pose
+from skills.starts import Pose, Start, StartKind, moved_receptacle, opened, poses_near, working_pose
 from skills.task import SkillTask, State
 
 HELD_PROBABILITY = 0.167
@@ -50,22 +50,39 @@ class Navigate(SkillTask[NavigateState]):
     keys = ("goal_to_agent_gps_compass", "joint")
     max_steps = 1000
 
-    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         scenario = str(rng.choice(("tidy_house", "prepare_groceries", "set_table")))
         episode = make_episode(scenario, self.split, index)
         target = episode.targets[int(rng.integers(len(episode.targets)))]
         container = scene.receptacle(target.start_receptacle).articulation
-        held = target.object if rng.random() < HELD_PROBABILITY else ""
+        held = target.object if rng.random() < (0.5 if kind == "chain" else HELD_PROBABILITY) else ""
         to_closed = not held and container != "" and container not in episode.joints and rng.random() < 0.5
         if not to_closed:
             episode = opened(scene, episode, rng)
         goal = _goal(scene, episode, target, held, container if to_closed else "")
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
+        if kind == "midway":
+            for pose in poses_near(grid, rng, *_goal_place(scene, episode, goal, held)):
+                yield Start(replace(episode, robot=pose), goal, held)
+            return
+        if kind == "chain":
+            for pose in self._after_another(scene, episode, grid, rng):
+                yield Start(replace(episode, robot=pose), goal, held)
+            return
         for _ in range(_CANDIDATES):
             x, y = grid.sample(rng)
             yaw = float(rng.uniform(-math.pi, math.pi))
             if math.dist((x, y), goal.position[:2]) >= MIN_START_M:
                 yield Start(replace(episode, robot=(x, y, yaw)), goal, held)
+
+    def _after_another(self, scene: Scene, episode: Episode, grid: NavGrid, rng: np.random.Generator) -> Iterator[Pose]:
+        """Yield base poses as another skill leaves them: near some object's start or goal, whatever the distance."""
+        other = episode.targets[int(rng.integers(len(episode.targets)))]
+        if rng.random() < 0.5:
+            yield from poses_near(grid, rng, scene.receptacle(other.goal_receptacle), other.goal_pos)
+        else:
+            receptacle = moved_receptacle(scene, other.start_receptacle, episode.joints)
+            yield from poses_near(grid, rng, receptacle, episode.objects[other.object][0])
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -132,7 +149,7 @@ class FloorDistance:
 
     def __init__(self, start: Start, scene: Scene) -> None:
         self._grid: NavGrid = grid_with_openings(scene, load_grid(scene.seed), start.episode.joints)
-        work = working_pose(self._grid, _goal_receptacle(scene, start), start.goal.position)
+        work = working_pose(self._grid, *_goal_place(scene, start.episode, start.goal, start.held))
         self._field = self._grid.distance_field(work[:2])
 
     def __call__(self, base: NDArray[np.float64]) -> float:
@@ -161,7 +178,12 @@ def _goal(scene: Scene, episode: Episode, target: Target, held: str, closed: str
     return Goal(moved.start_pos, target.object)
 
 
-def _goal_receptacle(scene: Scene, start: Start) -> Receptacle:
-    target = next(t for t in start.episode.targets if t.object == start.goal.object)
-    name = target.goal_receptacle if start.held else target.start_receptacle
-    return moved_receptacle(scene, name, start.episode.joints)
+def _goal_place(scene: Scene, episode: Episode, goal: Goal, held: str) -> tuple[Receptacle, Vec3]:
+    """Return the receptacle to work at and the position there.
+
+    It is where an object is, rather than where it was before its drawer came out.
+    """
+    target = next(t for t in episode.targets if t.object == goal.object)
+    name = target.goal_receptacle if held else target.start_receptacle
+    at = goal.position if held or goal.articulation else episode.objects[goal.object][0]
+    return moved_receptacle(scene, name, episode.joints), at

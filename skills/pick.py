@@ -14,7 +14,21 @@ from hab.measures import AT_REST_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
-from skills.starts import Start, closest_poses, draw_episode, moved_receptacle, poses_near
+from skills.starts import (
+    FLAT_PITCHES_RAD,
+    PITCHES_RAD,
+    Start,
+    StartKind,
+    arms_at,
+    closest_poses,
+    draw_episode,
+    handover_poses,
+    lifted,
+    moved_receptacle,
+    partway,
+    poses_near,
+    working_pose,
+)
 from skills.task import SkillTask, State, ee_distance, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -36,14 +50,28 @@ class Pick(SkillTask[PickState]):
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", "joint", "is_holding", "relative_resting_position")
 
-    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
         target = episode.targets[int(rng.integers(len(episode.targets)))]
         receptacle = moved_receptacle(scene, target.start_receptacle, episode.joints)
-        poses = poses_near if self.base_movement else closest_poses
-        for pose in poses(grid, rng, receptacle, target.start_pos):
-            yield Start(replace(episode, robot=pose), Goal(target.start_pos, target.object))
+        position = episode.objects[target.object][0]
+        goal = Goal(target.start_pos, target.object)
+        if kind == "midway":
+            # Near, with the hand on its way to the object, or with the object in hand.
+            held = target.object if rng.random() < 0.3 else ""
+            for pose in closest_poses(grid, rng, receptacle, position):
+                pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
+                for arm in arms_at(pose, rng, lifted(rng, position, target.object), pitches):
+                    start = Start(replace(episode, robot=pose), goal, held)
+                    yield replace(start, arm=arm if held else partway(rng, arm))
+            return
+        if kind == "chain" and self.base_movement:
+            poses = handover_poses(grid, rng, target.start_pos, working_pose(grid, receptacle, position))
+        else:
+            poses = (poses_near if self.base_movement else closest_poses)(grid, rng, receptacle, position)
+        for pose in poses:
+            yield Start(replace(episode, robot=pose), goal)
 
     def measure(self, common: State) -> PickState:
         name = self.goal.object

@@ -14,7 +14,21 @@ from hab.measures import AT_REST_M, PLACED_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
-from skills.starts import Start, closest_poses, draw_episode, poses_near
+from skills.starts import (
+    FLAT_PITCHES_RAD,
+    PITCHES_RAD,
+    TILTS_RAD,
+    Start,
+    StartKind,
+    arms_at,
+    closest_poses,
+    draw_episode,
+    handover_poses,
+    lifted,
+    partway,
+    poses_near,
+    working_pose,
+)
 from skills.task import SkillTask, State, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -26,6 +40,8 @@ class PlaceState(State):
     target: str
     goal_m: float
     """Object's centre to its goal."""
+    let_go: bool
+    """Whether the object was let go of before now."""
 
     @property
     def carrying(self) -> bool:
@@ -40,19 +56,36 @@ class Place(SkillTask[PlaceState]):
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", "joint", "is_holding", "relative_resting_position")
 
-    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
         target = episode.targets[int(rng.integers(len(episode.targets)))]
         receptacle = scene.receptacle(target.goal_receptacle)
-        poses = poses_near if self.base_movement else closest_poses
-        for pose in poses(grid, rng, receptacle, target.goal_pos):
-            yield Start(replace(episode, robot=pose), Goal(target.goal_pos, target.object), target.object)
+        goal = Goal(target.goal_pos, target.object)
+        if kind == "midway":
+            # Near, with the hand on its way to the goal.
+            for pose in closest_poses(grid, rng, receptacle, target.goal_pos):
+                pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
+                for arm in arms_at(pose, rng, lifted(rng, target.goal_pos, target.object), pitches):
+                    yield Start(replace(episode, robot=pose), goal, target.object, arm=partway(rng, arm))
+            return
+        tilt = 0.0
+        if kind == "chain":
+            tilt = float(rng.uniform(*TILTS_RAD))
+        if kind == "chain" and self.base_movement:
+            work = working_pose(grid, receptacle, target.goal_pos)
+            poses = handover_poses(grid, rng, target.goal_pos, work)
+        else:
+            poses = (poses_near if self.base_movement else closest_poses)(grid, rng, receptacle, target.goal_pos)
+        for pose in poses:
+            yield Start(replace(episode, robot=pose), goal, target.object, tilt)
 
     def measure(self, common: State) -> PlaceState:
         name = self.goal.object
         error = self.sim.object_pos(name) - np.asarray(self.goal.position)
-        return PlaceState(**vars(common), target=name, goal_m=float(np.linalg.norm(error)))
+        before = self._state if self.sim.steps else None
+        let_go = before is not None and (before.let_go or before.held == "")
+        return PlaceState(**vars(common), target=name, goal_m=float(np.linalg.norm(error)), let_go=let_go)
 
     def rewards(self, was: PlaceState, now: PlaceState) -> dict[str, float]:
         return {"carry": carry_reward(was, now), "place": place_reward(was, now), "rest": rest_reward(was, now)}
@@ -75,8 +108,8 @@ def carry_reward(was: PlaceState, now: PlaceState) -> float:
 
 
 def place_reward(was: PlaceState, now: PlaceState) -> float:
-    """Reward letting go at the goal, the first time."""
-    return PLACE_REWARD if released(was, now) and now.goal_m < PLACED_M else 0.0
+    """Reward letting go at the goal, the first time: taking the object up again is not to pay."""
+    return PLACE_REWARD if released(was, now) and not now.let_go and now.goal_m < PLACED_M else 0.0
 
 
 def rest_reward(was: PlaceState, now: PlaceState) -> float:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from hab.arm import cup_pose, solve
 from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_episode
+from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M
 from hab.navgrid import NavGrid
-from hab.openings import rotated
-from hab.scene import Receptacle, Scene
+from hab.objects import OBJECTS
+from hab.openings import drawn_out, rotated
+from hab.robot import REST_Q
+from hab.scene import DRAWER_OPEN_M, Receptacle, Scene
 from skills.skill import Goal
 
 SPAWN_MAX_M = 2.0
@@ -20,12 +24,19 @@ SPAWN_MAX_M = 2.0
 YAW_NOISE_RAD, BASE_NOISE_M = 0.523599, 0.05
 DRAWER_OPENED_M, FRIDGE_OPENED_RAD = (0.42, 0.50), (1.25, 2.1)
 """Where Open Cabinet and Open Fridge leave what they open."""
+TILTS_RAD = (0.0, 1.0)
+"""How far an object in hand leans: it was taken with a cup that pointed less steeply down than the resting arm's."""
 LIFT_M = 0.08
 PITCHES_RAD = tuple(np.deg2rad(range(20, 90, 10)))
 FLAT_PITCHES_RAD = tuple(np.deg2rad((15, 25, 35)))
 """How steeply the cup may come at an object: under a low ceiling only flat."""
 _CANDIDATES = 40
 
+LIFTED_M = (0.01, 0.15)
+"""How high above an object's place the hand is in start states from the middle of Pick and Place."""
+StartKind = Literal["task", "chain", "midway"]
+"""As the skill's own task has it; as the skill called before leaves things; with the skill half done."""
+Joints = tuple[float, ...]
 Pose = tuple[float, float, float]
 """Base x, y (m) and yaw (rad) in the world."""
 
@@ -38,7 +49,11 @@ class Start:
     """`robot`, `objects` and `joints` are where the skill begins."""
     goal: Goal
     held: str = ""
-    """The object in hand."""
+    """The object, or the articulation whose handle, in hand."""
+    tilt_rad: float = 0.0
+    """How far it leans (`Simulator.hold`)."""
+    arm: tuple[float, ...] = ()
+    """Joint positions (rad) of the arm; none: at rest."""
 
 
 def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int) -> Episode:
@@ -60,15 +75,17 @@ def opened(scene: Scene, episode: Episode, rng: np.random.Generator) -> Episode:
 
 
 def at_position(scene: Scene, episode: Episode, name: str, position: float) -> Episode:
-    """Return the episode with a door or drawer at a position (m or rad); what lies in a drawer has come out with it."""
-    objects, targets = dict(episode.objects), []
+    """Return the episode with a door or drawer at a position (m or rad); what lies in a drawer has come out with it.
+
+    The targets' starts are then where the planner takes them to be: a drawer is open as far as Open Cabinet is to draw
+    it, give or take.
+    """
+    objects, targets, articulation = dict(episode.objects), [], scene.articulation(name)
     for target in episode.targets:
-        inside = scene.receptacle(target.start_receptacle).articulation == name
-        if inside and scene.articulation(name).kind == "cabinet":
-            out = rotated(scene.articulation(name).yaw, (position, 0.0))
-            x, y, z = target.start_pos
-            target = replace(target, start_pos=(x + float(out[0]), y + float(out[1]), z))
-            objects[target.object] = (target.start_pos, objects[target.object][1])
+        if scene.receptacle(target.start_receptacle).articulation == name:
+            start, yaw = objects[target.object]
+            objects[target.object] = drawn_out(articulation, position, start), yaw
+            target = replace(target, start_pos=drawn_out(articulation, DRAWER_OPEN_M, target.start_pos))
         targets.append(target)
     joints = {**episode.joints, name: position}
     return replace(episode, objects=objects, targets=tuple(targets), joints=joints)
@@ -99,10 +116,24 @@ def poses_near(
     work_x, work_y, _ = working_pose(grid, receptacle, position)
     # Along the floor, too: the other side of a wall is not near.
     cells = _cells_within(grid, position, SPAWN_MAX_M)
-    cells = cells[grid.distance_field((work_x, work_y))[cells[:, 0], cells[:, 1]] < SPAWN_MAX_M]
+    cells = cells[grid.cells_near((work_x, work_y), SPAWN_MAX_M)[cells[:, 0], cells[:, 1]]]
     for i, j in rng.permutation(cells)[:_CANDIDATES]:
         x, y = grid.xy(int(i), int(j))
         yield x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
+
+
+def handover_poses(
+    grid: NavGrid, rng: np.random.Generator, position: Sequence[float], work: Sequence[float]
+) -> Iterator[Pose]:
+    """Yield random base poses as Navigate leaves them: within its distance of a position, and facing it by its rule.
+
+    `work`: where one would stand to work there, which has to be near along the floor, too.
+    """
+    cells = _cells_within(grid, position, NAV_DISTANCE_M)
+    cells = cells[grid.cells_near((work[0], work[1]), SPAWN_MAX_M)[cells[:, 0], cells[:, 1]]]
+    for i, j in rng.permutation(cells)[:_CANDIDATES]:
+        x, y = grid.xy(int(i), int(j))
+        yield x, y, facing((x, y), position) + float(rng.uniform(-NAV_ANGLE_RAD, NAV_ANGLE_RAD))
 
 
 def closest_poses(
@@ -131,6 +162,28 @@ def arm_reaches(base: Pose, receptacle: Receptacle, position: Sequence[float]) -
     at, above = np.array([dx, dy, position[2]]), np.array([dx, dy, position[2] + LIFT_M])
     pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
     return any(solve(cup_pose(at, p)) is not None and solve(cup_pose(above, p)) is not None for p in pitches)
+
+
+def arms_at(base: Pose, rng: np.random.Generator, point: Sequence[float], pitches: Sequence[float]) -> Iterator[Joints]:
+    """Yield arm poses with the cup's rim at a point, at pitches in random order."""
+    x, y, yaw = base
+    dx, dy = rotated(-yaw, (point[0] - x, point[1] - y))
+    for pitch in rng.permutation(pitches):
+        arm = solve(cup_pose(np.array([dx, dy, point[2]]), float(pitch)))
+        if arm is not None:
+            yield tuple(arm.tolist())
+
+
+def partway(rng: np.random.Generator, arm: Joints) -> Joints:
+    """Return an arm pose somewhere on the straight way (in joint space) from rest to another one."""
+    share = float(rng.uniform())
+    return tuple((REST_Q + share * (np.array(arm) - REST_Q)).tolist())
+
+
+def lifted(rng: np.random.Generator, position: Sequence[float], name: str) -> tuple[float, float, float]:
+    """Return where the cup is when it has just lifted an object off a position, or is about to reach it."""
+    x, y, z = position
+    return x, y, z + OBJECTS[name].grasp_height_m + float(rng.uniform(*LIFTED_M))
 
 
 def facing(base: Sequence[float], position: Sequence[float]) -> float:

@@ -26,7 +26,7 @@ from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills.skill import Goal
-from skills.starts import Start
+from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
 FORCE_PEN_PER_N, FORCE_PEN_MAX = 1e-4, 0.01
@@ -68,13 +68,14 @@ SENSORS: dict[str, Sensor] = {
         lambda sim, pose, goal: sensors.relative_resting_position(pose),
     ),
     "obj_start_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
+    "handle_start_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
     "obj_goal_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
     "goal_to_agent_gps_compass": (
         sensors.vector_space(2),
         lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1]),
     ),
 }
-"""A skill's `goal.position` is its object's start or goal, or its navigation target."""
+"""A skill's `goal.position` is its object's start or goal, its handle when closed, or its navigation target."""
 
 
 class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
@@ -101,15 +102,22 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         base_movement: bool = True,
         index: int | None = None,
         render_mode: str | None = None,
+        action_repeat: int = 1,
+        chain_starts: float = 0.0,
+        midway_starts: float = 0.0,
     ) -> None:
+        """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
+        hand takes or loses something.
+
+        `chain_starts`, `midway_starts`: shares of the start states, for training, that are not the task's own: as the
+        chain hands over, and with the skill half done.
+        """
         self._sampler = EpisodeSampler(split, index)
         self.split, self.obs, self.base_movement = split, obs, base_movement
+        self.action_repeat, self._chain_starts, self._midway_starts = action_repeat, chain_starts, midway_starts
         self.render_mode = render_mode
         self.sim = make_simulator()
-        order = (ARM, GRIP, BASE, STOP)
-        self.action_space = action_space(
-            tuple(part for part in order if part in self.parts or (part == BASE and base_movement))
-        )
+        self.action_space = action_space(self.action_parts(base_movement))
         self.observation_space = spaces.Dict(
             {
                 **sensors.exteroception_space(obs),
@@ -118,10 +126,15 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         )
         self.goal = Goal((0.0, 0.0, 0.0))
 
+    @classmethod
+    def action_parts(cls, base_movement: bool) -> tuple[str, ...]:
+        """Return the parts it acts with, in the order of its action space."""
+        return tuple(p for p in (ARM, GRIP, BASE, STOP) if p in cls.parts or (p == BASE and base_movement))
+
     # -- what a task defines ---------------------------------------------------------------------------------------
 
     @abstractmethod
-    def draw(self, scene: Scene, rng: np.random.Generator, index: int) -> Iterator[Start]:
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         """Yield candidate start states, the preferred first; the first one free of contact is played.
 
         May raise `Unsolvable`, or yield none: then everything is drawn again.
@@ -162,9 +175,32 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         return self._observe(), self._info(self._state, False, "", {})
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        terms: dict[str, float] = {}
+        held = self.sim.held
+        for _ in range(self.action_repeat):
+            success, reason = self._control_step(action, terms)
+            # Whatever the hand has taken or lost is answered at once.
+            if success or reason or self.sim.held != held:
+                break
+        truncated = reason == "timeout"
+        terminated = success or (reason != "" and not truncated)
+        info = self._info(self._state, success, reason, terms)
+        return self._observe(), float(sum(terms.values())), terminated, truncated, info
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """(480, 640, 3) third-person view, if `render_mode` is "rgb_array"."""
+        return self.sim.render_rgb(640, 480) if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        self.sim.close()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
+        """Play one control step and add up its reward's terms; return success, and why the episode ends or ""."""
         self.sim.step(action)
         was = self._state
-        now = self.measure(self._common(*self._read_force(was.force_total_n)))
+        self._state = now = self.measure(self._common(*self._read_force(was.force_total_n)))
         success = self.succeeded(now, action)
         reason = "" if success else self.failure(was, now, action)
         terms = {
@@ -178,38 +214,35 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             terms["force_end"] = -FORCE_END_PEN
         if success:
             terms["success"] = SUCCESS_REWARD
-        terminated = success or reason != ""
-        truncated = not terminated and self.sim.steps >= self.max_steps
-        if truncated:
+        for name, value in terms.items():
+            total[name] = total.get(name, 0.0) + value
+        if not success and not reason and self.sim.steps >= self.max_steps:
             reason = "timeout"
-        self._state = now
-        reward = float(sum(terms.values()))
-        return self._observe(), reward, terminated, truncated, self._info(now, success, reason, terms)
-
-    def render(self) -> NDArray[np.uint8] | None:
-        """(480, 640, 3) third-person view, if `render_mode` is "rgb_array"."""
-        return self.sim.render_rgb(640, 480) if self.render_mode == "rgb_array" else None
-
-    def close(self) -> None:
-        self.sim.close()
-
-    # -- inside ----------------------------------------------------------------------------------------------------
+        return success, reason
 
     def _lay_out(self, index: int) -> Start:
         """Find start state `index` and put the simulator there: a pure function of skill, variant, split and index."""
         scene = load_scene(scene_seed(self.split, index))
         variant = [SKILLS.index(self.skill), int(self.base_movement), SPLITS.index(self.split), index]
+        kind = self._kind(np.random.default_rng([*variant, _ATTEMPTS]).random())
         for attempt in range(_ATTEMPTS):
             try:
-                for start in self.draw(scene, np.random.default_rng([*variant, attempt]), index):
+                for start in self.draw(scene, np.random.default_rng([*variant, attempt]), index, kind):
                     self.sim.reset(start.episode)
+                    if start.arm:
+                        self.sim.place_robot(np.array(start.episode.robot), np.array(start.arm))
                     if start.held:
-                        self.sim.hold(start.held)
+                        self.sim.hold(start.held, start.tilt_rad)
                     if not self.sim.collides():
                         return start
             except Unsolvable:
                 continue
         raise RuntimeError(f"no {self.skill} start fits apartment {scene.seed} ({self.split} {index})")
+
+    def _kind(self, draw: float) -> StartKind:
+        if draw < self._chain_starts:
+            return "chain"
+        return "midway" if draw < self._chain_starts + self._midway_starts else "task"
 
     def _common(self, force_added_n: float, force_total_n: float) -> State:
         sim = self.sim

@@ -1,6 +1,7 @@
-"""`tpsrl`: train-skill, eval, render, plan, doctor. Exit codes: 0 done, 2 bad usage or input, 1 failure.
+"""`tpsrl`: train-skill, publish-skill, skills, eval, render, plan, doctor.
 
-Bad input of any kind ends in one line on stderr. Rooms are imported inside the commands, so `--help` is immediate.
+Exit codes: 0 done, 2 bad usage or input, 1 failure. Bad input of any kind ends in one line on stderr. Rooms are
+imported inside the commands, so `--help` is immediate.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def agent_options(command: Command) -> Command:
     options = [
         click.argument("name", metavar="SCENARIO|SKILL", type=Name("scenario or skill", SCENARIOS + SKILLS)),
         click.argument("overrides", nargs=-1),
-        click.option("--skills", default="oracle", show_default=True, help="oracle, zoo, or a folder of checkpoints."),
+        click.option("--skills", default="oracle", show_default=True, help="oracle, zoo, or a folder of runs."),
         click.option("--skill-nav/--no-skill-nav", default=True, help="Manipulation skills may drive the base."),
         click.option("--nav-skill/--no-nav-skill", default=True, help="Play the plan's Navigate steps."),
         click.option("--stop-mask/--no-stop-mask", default=True, help="Navigate may stop only within 2 m."),
@@ -111,7 +112,8 @@ def evaluate_command(
     from hab.scenario_env import MAX_STEPS
     from tpsrl.progress import episode_progress
 
-    config, agent = _config(name, overrides), _agent(flags)
+    config = _config(name, overrides, flags)
+    agent = _agent(name, flags, config)
     films = [_film(name, flags["split"], index) for index in range(min(videos, episodes))]
     output_files(
         [("--json", json_file), ("--trace", trace_file)]
@@ -160,7 +162,8 @@ def evaluate_command(
 @click.option("--out", type=Path, metavar="FILE.mp4", help="Default: outputs/SCENARIO_SPLIT_EPISODE.mp4.")
 def render_command(name: str, overrides: tuple[str, ...], episode: int, out: Path | None, **flags: Any) -> None:
     """Write a video of one episode, and its trace beside it (.jsonl)."""
-    config, agent = _config(name, overrides), _agent(flags)
+    config = _config(name, overrides, flags)
+    agent = _agent(name, flags, config)
     out = out or _film(name, flags["split"], episode)
     if out.suffix != ".mp4":
         raise BadInput(f"--out {out}: the file's name must end in .mp4")
@@ -225,6 +228,74 @@ def train_skill_command(
     train_skill(config, out or Path(config.out), resume)
 
 
+@cli.command("skills")
+@click.option("--zoo", type=Path, metavar="DIR", help="Another folder of published policies than the packaged one.")
+def skills_command(zoo: Path | None) -> None:
+    """List the trained policies: what they were trained with, and their success on unseen apartments."""
+    from rich.table import Table
+
+    from eval.model_card import CardError, rate, read_card
+    from planner.zoo import ZOO, ZooError, entries
+
+    folder = zoo or ZOO
+    table = Table(title=f"trained policies in {folder}", expand=False)
+    for heading in ("policy", "base", "million steps", "minutes", "val", "test"):
+        table.add_column(heading, justify="left" if heading in ("policy", "base") else "right")
+    try:
+        found = entries(folder)
+        for entry in found:
+            card = read_card(entry.folder)
+            training, results = card["training"], card["results"]
+            table.add_row(
+                entry.name,
+                "drives" if entry.config.nav else "stands",
+                f"{training['steps'] / 1e6:.2f}",
+                f"{training['seconds'] / 60:.0f}",
+                *(rate(results[split]) if split in results else "-" for split in ("val", "test")),
+            )
+    except (ZooError, CardError) as error:
+        raise BadInput(str(error)) from error
+    if not found:
+        raise BadInput(f"{folder}: holds no trained policies; tpsrl publish-skill puts runs there")
+    Console(width=max(Console().width, 110)).print(table)
+
+
+@cli.command("publish-skill")
+@click.argument("run_folder", metavar="RUN", type=Path)
+@click.option("--zoo", type=Path, metavar="DIR", help="Where to; default: the packaged zoo.")
+@click.option("--split", "splits", multiple=True, default=("val",), show_default=True, type=Name("split", SPLITS))
+@click.option("--episodes", default=200, show_default=True, type=click.IntRange(min=1))
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
+def publish_skill_command(
+    run_folder: Path, zoo: Path | None, splits: tuple[str, ...], episodes: int, workers: int
+) -> None:
+    """Copy a training run's policy to a zoo, measure it and write its model card.
+
+    RUN may be a folder of the zoo itself: then only what --split names is measured again.
+    """
+    from eval.evaluate import Request, evaluate
+    from eval.model_card import CARD, CardError, publish, rate, read_card, record
+    from planner.agent import Agent
+    from planner.zoo import ZOO, ZooError, run_entry
+    from tpsrl.progress import episode_progress
+
+    try:
+        entry = run_entry(run_folder)
+        folder = run_folder if (run_folder / CARD).exists() else publish(run_folder, entry, zoo or ZOO)
+    except (ZooError, CardError) as error:
+        raise BadInput(str(error)) from error
+    config = entry.config
+    agent = Agent(str(folder.parent), skill_nav=config.nav)
+    for split in splits:
+        request = Request(config.skill, agent, split, episodes, obs=config.obs)
+        with episode_progress(f"{entry.name} {split}", episodes) as on_result:
+            evaluation = evaluate(request, workers, on_result)
+        if evaluation.error or evaluation.interrupted:
+            raise Failure(evaluation.error or f"interrupted: {split} is not in the card")
+        record(folder, evaluation)
+        click.echo(f"{folder}: {split} {rate(read_card(folder)['results'][split])}")
+
+
 @cli.command("plan")
 @click.argument("scenario", type=Name("scenario", SCENARIOS))
 @click.option("--split", default="val", show_default=True, type=Name("split", SPLITS))
@@ -262,23 +333,23 @@ def doctor_command() -> None:
     sys.exit(0 if healthy else 1)
 
 
-def _config(name: str, overrides: tuple[str, ...]) -> EvalConfig:
+def _config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) -> EvalConfig:
     from configs.schema import ConfigError, load_eval_config
 
     try:
         config = load_eval_config(list(overrides))
     except ConfigError as error:
         raise BadInput(str(error)) from error
-    check_options_apply(name, click.get_current_context(), config)
+    check_options_apply(name, click.get_current_context(), config, flags["skills"])
     return config
 
 
-def _agent(flags: dict[str, Any]) -> Agent:
+def _agent(name: str, flags: dict[str, Any], config: EvalConfig) -> Agent:
     from planner.agent import Agent, AgentError, check_agent
 
     agent = Agent(flags["skills"], flags["skill_nav"], flags["nav_skill"], flags["stop_mask"])
     try:
-        check_agent(agent)
+        check_agent(agent, name, config.sim.obs)
     except AgentError as error:
         raise BadInput(f"--skills: {error}") from error
     return agent
@@ -311,7 +382,9 @@ def _render(name: str, index: int, path: Path, config: EvalConfig, agent: Agent,
         with frame_progress(f"{name} {index}") as on_frame:
             if name in SCENARIOS:
                 limits = chain_limits(config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps)
-                success, rows = render_scenario(name, split, index, agent, limits, style, path, on_frame)
+                success, rows = render_scenario(
+                    name, split, index, config.sim.obs, agent, limits, style, path, on_frame
+                )
             else:
                 success, rows = render_skill(name, split, index, config.sim.obs, agent, style, path, on_frame)
     except SimulationError as error:

@@ -38,7 +38,7 @@ def resumed_config(out: Path) -> TrainSkillConfig:
 def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     """Train, print what came of it, and return that. Raises `BadInput`, `RenderingUnavailable` or `Failure`."""
     _check_task(config)
-    config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs))
+    config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs, config.nav))
     if resume and (change := changed_key(resumed_config(out), config, MAY_CHANGE)):
         key, old, new = change
         raise BadInput(f"{key}={new}: the run in {out} has {key}={old}; leave it so, or train in another folder")
@@ -49,7 +49,14 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     name = f"{config.skill} ({'nav' if config.nav else 'no nav'}, {config.obs})"
     try:
         trainer = Trainer(
-            env_factory(config.skill, config.obs, config.nav),
+            env_factory(
+                config.skill,
+                obs=config.obs,
+                base_movement=config.nav,
+                action_repeat=config.action_repeat,
+                chain_starts=config.chain_starts,
+                midway_starts=config.midway_starts,
+            ),
             config.train,
             config.policy,
             out=out,

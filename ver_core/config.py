@@ -10,7 +10,10 @@ class ConfigError(ValueError):
     """A parameter that makes no sense; the message is one line that says how to mend it."""
 
 
+FINE_SCALES = (0.05, 0.2)
 SCHEDULERS = ("ver", "nover", "ddppo", "async")
+MOST_PER_WORKER = 200
+"""Environments in a process: each needs a pipe of its own, and Python hands a new process no more than 256."""
 
 
 @dataclass
@@ -30,6 +33,15 @@ class PolicyConfig:
     rnn_layers: int = 2
     """LSTM layers; 0: a feed-forward policy."""
     rnn_size: int = 512
+    rnn_skip: bool = False
+    """Whether the heads also see what goes into the LSTM: what needs no memory is then learned as fast as without."""
+    normalize_vectors: bool = False
+    """Whether observations that go in as vectors are normalised by their running mean and deviation."""
+    fine_keys: list[str] = field(default_factory=list)
+    """Vectors (m) that also go in through tanh at `FINE_SCALES`: the last centimetres matter like the metres before."""
+    gate: str = ""
+    """An observation of one entry, 0 or 1, that switches between two sets of the first layer's weights, where what is
+    right with the one value is wrong with the other; "": none."""
     previous_action: bool = True
     """Whether the last action is an input (zeros, and no choice, at an episode's start)."""
     heads: dict[str, str] = field(default_factory=dict)
@@ -37,6 +49,8 @@ class PolicyConfig:
     the bounds of the box, for parts that the environment reads as on or off."""
     initial_std: float = 1.0
     """Of the Gaussian heads; a learned parameter, the same in every state."""
+    initial_part_std: dict[str, float] = field(default_factory=dict)
+    """Action part -> its own `initial_std`."""
     initial_bias: dict[str, float] = field(default_factory=dict)
     """Action part -> bias of its head's output at the start: a gaussian's mean, or a bernoulli's logit."""
 
@@ -61,6 +75,8 @@ class TrainConfig:
     """Collect the next rollout with the old weights while learning (HTS-RL); ver and nover only."""
     num_envs: int = 16
     """N, per learning process."""
+    envs_per_worker: int = 1
+    """Environments that one process steps in turn; several save time where cores are few, and fall together."""
     rollout_length: int = 128
     """T: a rollout is T x N steps."""
     epochs: int = 3
@@ -121,8 +137,8 @@ class TrainConfig:
         if self.overlap and self.scheduler not in ("ver", "nover"):
             raise ConfigError(f"train.overlap=true works with scheduler ver or nover, not with {self.scheduler}")
         for name in (
-            "total_steps", "num_envs", "rollout_length", "epochs", "mini_batches", "min_batch", "inference_workers",
-            "max_policy_lag", "episodes_per_seed",
+            "total_steps", "num_envs", "envs_per_worker", "rollout_length", "epochs", "mini_batches", "min_batch",
+            "inference_workers", "max_policy_lag", "episodes_per_seed",
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
@@ -135,6 +151,8 @@ class TrainConfig:
         for name, value in vars(self).items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise ConfigError(f"train.{name}={value}: must be finite")
+        if min(self.envs_per_worker, self.num_envs) > MOST_PER_WORKER:
+            raise ConfigError(f"train.envs_per_worker={self.envs_per_worker}: must be at most {MOST_PER_WORKER}")
         steps = self.num_envs * self.rollout_length
         if steps % self.mini_batches:
             raise ConfigError(

@@ -192,7 +192,12 @@ class ActionHead(nn.Module):
         with torch.no_grad():
             self.linear.bias.copy_(torch.tensor(biases))
         if "gaussian" in by_kind:
-            self.log_std = nn.Parameter(torch.full((self.entries[0],), math.log(config.initial_std)))
+            stds = [
+                config.initial_part_std.get(p.name, config.initial_std)
+                for p in by_kind["gaussian"]
+                for _ in range(p.size)
+            ]
+            self.log_std = nn.Parameter(torch.tensor(stds).log())
 
     def forward(self, features: Tensor) -> ActionDistribution:
         """Return the distributions for features (n, F)."""
@@ -213,7 +218,8 @@ class ActionHead(nn.Module):
 def _heads(layout: ActionLayout, config: PolicyConfig) -> dict[str, str]:
     """Return each part's kind of head; raise `ConfigError` at the first setting that does not fit the action."""
     parts = {part.name: part for part in layout.parts}
-    for setting, named in (("heads", config.heads), ("initial_bias", config.initial_bias)):
+    for setting in ("heads", "initial_bias", "initial_part_std"):
+        named: dict[str, object] = getattr(config, setting)
         for name in named:
             label = f"policy.{setting}.{name or repr(name)}"
             if name not in parts:
@@ -221,8 +227,13 @@ def _heads(layout: ActionLayout, config: PolicyConfig) -> dict[str, str]:
                 raise ConfigError(f"{label}: no such action part; choose from {known}")
             if parts[name].kind != "box":
                 raise ConfigError(f"{label}: only for a part that is a Box; this one is {parts[name].kind}")
-    if config.initial_std <= 0.0:
-        raise ConfigError(f"policy.initial_std={config.initial_std}: must be positive")
+    stds = {f".{name}": std for name, std in config.initial_part_std.items()}
+    for name, std in {
+        "initial_std": config.initial_std,
+        **{f"initial_part_std{n}": s for n, s in stds.items()},
+    }.items():
+        if std <= 0.0:
+            raise ConfigError(f"policy.{name}={std}: must be positive")
     for name, head in config.heads.items():
         label = f"policy.heads.{name or repr(name)}={head}"
         if head not in ("gaussian", "bernoulli"):

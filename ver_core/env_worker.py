@@ -1,6 +1,8 @@
-"""The process of one environment: waits for an action, steps, writes the outcome to its shared row, says so.
+"""The process of one or several environments: waits for an action, steps, writes the outcome to the environment's
+shared row, says so.
 
-It sleeps in a pipe read while it has nothing to do, and ends when the learner's process does. No torch here.
+It sleeps in a pipe read while it has nothing to do, and ends when the learner's process does. Several environments it
+steps one at a time, in the order in which their actions came. No torch here.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import signal
 import struct
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -25,7 +27,9 @@ from ver_core.spaces import ActionLayout, ObsLayout
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 """Makes an environment; must be picklable, since it is called in the worker's process."""
 REQUEST = struct.Struct("<HH")
-"""What a worker posts when its row is ready: environment and incarnation."""
+"""What a worker posts when a row is ready: environment and incarnation."""
+WAKE = struct.Struct("<H")
+"""What wakes a worker: the environment whose next action lies in its row."""
 LARGEST = float(np.finfo(np.float32).max)
 """A reward beyond would be infinite in its row."""
 
@@ -36,7 +40,7 @@ class NonFinite(ValueError):
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a worker plays. Its environment's state is never saved: it is replayed from the last seed."""
+    """An environment for a worker to play. Its state is never saved: it is replayed from the last seed."""
 
     env: int
     incarnation: int
@@ -56,33 +60,41 @@ def run(
     make_env: MakeEnv,
     layout: Layout,
     rows_name: str,
-    task: Assignment,
+    tasks: Sequence[Assignment],
     wake: Connection,
     requests: Connection,
-    mailbox: Connection,
+    mailboxes: Sequence[Connection],
 ) -> None:
-    """Play until told to quit (any end of `wake`)."""
+    """Play until told to quit (the end of `wake`). Each task has a mailbox."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)  # a signal to the whole group is the learner's business
     rows = SharedRows(layout, rows_name)
     wake_fd, requests_fd = wake.fileno(), requests.fileno()
-    post = REQUEST.pack(task.env, task.incarnation)
+    posts = {task.env: REQUEST.pack(task.env, task.incarnation) for task in tasks}
+    mail = {task.env: mailbox for task, mailbox in zip(tasks, mailboxes, strict=True)}
+    players: dict[int, _Player] = {}
+    env = tasks[0].env  # whose turn it is
     try:
         try:
-            player = _Player(make_env(), rows, task, mailbox)
-            player.begin()
-            os.write(requests_fd, post)
-            while os.read(wake_fd, 1) == b"s":
-                player.play(rows.action[task.env])
+            for task in tasks:
+                env = task.env
+                players[env] = _Player(make_env(), rows, task, mail[env])
+                players[env].begin()
+            for post in posts.values():  # not before: an answer would have to wait until the others are made
                 os.write(requests_fd, post)
-            player.env.close()
+            while woken := os.read(wake_fd, WAKE.size * len(tasks)):
+                for (env,) in WAKE.iter_unpack(woken):
+                    players[env].play(rows.action[env])
+                    os.write(requests_fd, posts[env])
+            for env in players:  # noqa: B007 - whose turn it is
+                players[env].env.close()
         except (BrokenPipeError, KeyboardInterrupt):
             pass  # the learner is gone
         except Exception as error:
             # Cut off, to fit into the pipe: nobody reads it before the request is posted.
-            mailbox.send((type(error).__name__, _one_line(error), traceback.format_exc()[:10_000]))
-            rows.status[task.env] = FAILED
-            os.write(requests_fd, post)
+            mail[env].send((type(error).__name__, _one_line(error), traceback.format_exc()[:10_000]))
+            rows.status[env] = FAILED
+            os.write(requests_fd, posts[env])
     except OSError:
         pass
     finally:

@@ -63,6 +63,9 @@ class Learner:
                     raise Interrupted
                 for name, value in self._step(rollout, packed, columns).items():
                     sums[name] = sums.get(name, torch.zeros((), device=self._device)) + value
+        # Only now: the probabilities that were stored with the steps are of the network with the old normalisation.
+        fresh = slice(rollout.size)
+        self.policy.learn_normalization(rollout.wide["floats"][fresh], rollout.wide["bytes"][fresh], self._world)
         self.version += 1
         names, count = list(sums), config.epochs * config.mini_batches
         means = dict(zip(names, (torch.stack([sums[n] for n in names]) / count).tolist(), strict=True))

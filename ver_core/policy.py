@@ -16,9 +16,11 @@ from gymnasium import spaces
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from ver_core.config import ConfigError, PolicyConfig
+from ver_core.config import FINE_SCALES, ConfigError, PolicyConfig
+from ver_core.distributed import World
 from ver_core.distributions import ActionDistribution, ActionHead
 from ver_core.encoders import SCAN_MIN, VISUALS, ScanEncoder, as_float, visual_encoder
+from ver_core.normalizer import Normalizer
 from ver_core.spaces import ActionLayout, ObsLayout
 
 
@@ -67,7 +69,8 @@ class RecurrentPolicy(nn.Module):
                     nn.init.orthogonal_(parameter)
                 else:
                     nn.init.zeros_(parameter)
-            size = config.rnn_size
+            size = config.rnn_size + (size if config.rnn_skip else 0)
+        self.skip = config.rnn_skip
 
         self.action_head = ActionHead(size, self.action_layout, config)
         self.noise_size: int = self.action_head.noise_size
@@ -89,8 +92,14 @@ class RecurrentPolicy(nn.Module):
         """
         features = self.mlp(self.inputs(floats, bytes_, previous_action))
         if self.lstm is not None:
-            features, state = _recur(self.lstm, features, state, batch_sizes)
+            recalled, state = _recur(self.lstm, features, state, batch_sizes)
+            features = torch.cat((features, recalled), dim=1) if self.skip else recalled
         return Output(self.action_head(features), self.value_head(features).squeeze(1), state)
+
+    def learn_normalization(self, floats: Tensor, bytes_: Tensor, world: World) -> None:
+        """Take a rollout's observations into account, if the vectors among them are normalised."""
+        if self.inputs.normalizer is not None:
+            self.inputs.normalizer.learn(self.inputs.read_vectors(floats, bytes_), world)
 
 
 def _recur(lstm: nn.LSTM, rows: Tensor, state: Tensor, batch_sizes: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,6 +155,8 @@ def _recur_in_blocks(lstm: nn.LSTM, rows: Tensor, h: Tensor, c: Tensor, batch_si
 class _Inputs(nn.Module):
     """Observations and previous actions as one row of features: images, scans, vectors, then the action."""
 
+    fine: Tensor | None
+
     def __init__(self, observation: ObsLayout, action: ActionLayout, config: PolicyConfig) -> None:
         super().__init__()
         self.layout = observation
@@ -176,9 +187,17 @@ class _Inputs(nn.Module):
                 self.features += math.prod(shape)
         self.only_floats: bool = not self.encoded and not observation.bytes
         """The float row is what goes in, as it is."""
+        vectors = sum(math.prod(shapes[name]) for name in self.vectors)
+        self.normalizer = Normalizer(vectors) if config.normalize_vectors and vectors else None
+        columns = _columns(config.fine_keys, observation)
+        self.register_buffer("fine", torch.tensor(columns) if columns else None, persistent=False)
+        self.features += len(FINE_SCALES) * len(columns)
         self.action = _PreviousAction(action) if config.previous_action else None
         if self.action is not None:
             self.features += self.action.features
+        self.gate = _gate_column(config.gate, observation) if config.gate else None
+        if self.gate is not None:
+            self.features *= 2
 
     def _add(self, name: str, encoder: nn.Module, features: int) -> None:
         self.encoded.append(name)
@@ -187,15 +206,46 @@ class _Inputs(nn.Module):
 
     def forward(self, floats: Tensor, bytes_: Tensor, previous_action: Tensor) -> Tensor:
         """Return (n, features)."""
-        if self.only_floats:
-            pieces = [floats]
-        else:
+        pieces = []
+        if self.encoded:
             parts = self.layout.split(floats, bytes_)
-            pieces = [encoder(parts[name]) for name, encoder in zip(self.encoded, self.encoders, strict=True)]
-            pieces += [as_float(parts[name]).flatten(1) for name in self.vectors]
+            pieces += [encoder(parts[name]) for name, encoder in zip(self.encoded, self.encoders, strict=True)]
+        if self.vectors:
+            vectors = self.read_vectors(floats, bytes_)
+            pieces.append(vectors if self.normalizer is None else self.normalizer(vectors))
+        if self.fine is not None:
+            close = floats[:, self.fine]
+            pieces += [torch.tanh(close / scale) for scale in FINE_SCALES]
         if self.action is not None:
             pieces.append(self.action(previous_action))
+        if self.gate is not None:
+            on = floats[:, self.gate, None]
+            pieces = [piece * side for side in (1.0 - on, on) for piece in pieces]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
+
+    def read_vectors(self, floats: Tensor, bytes_: Tensor) -> Tensor:
+        """Return the observations that no encoder reads, side by side (n, entries)."""
+        if self.only_floats:
+            return floats
+        parts = self.layout.split(floats, bytes_)
+        return torch.cat([as_float(parts[name]).flatten(1) for name in self.vectors], dim=1)
+
+
+def _columns(names: list[str], layout: ObsLayout) -> list[int]:
+    """Return where in the float row vectors lie; raise `ConfigError` where there is no such vector."""
+    vectors = {key.name: key for key in layout.keys if not key.byte and len(key.shape) == 1}
+    for name in names:
+        if name not in vectors:
+            raise ConfigError(f"policy.fine_keys: no vector of floats {name}; choose from {', '.join(vectors)}")
+    return [column for name in names for column in range(vectors[name].start, vectors[name].stop)]
+
+
+def _gate_column(name: str, layout: ObsLayout) -> int:
+    """Return where in the float row the gate lies; raise `ConfigError` if it is no gate."""
+    for key in layout.keys:
+        if key.name == name and not key.byte and math.prod(key.shape) == 1:
+            return key.start
+    raise ConfigError(f"policy.gate={name}: must name an observation of one float")
 
 
 class _PreviousAction(nn.Module):

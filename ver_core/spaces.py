@@ -109,9 +109,14 @@ class ActionLayout:
         choices = [bool(part.choices) for part in self.parts for _ in range(part.size)]
         self.none: NDArray[np.float32] = np.where(choices, -1.0, 0.0).astype(np.float32)
         """(A,) the previous action at an episode's start: zeros, and no choice."""
+        low = [bound for part in self.parts for bound in (part.low or (-math.inf,) * part.size)]
+        high = [bound for part in self.parts for bound in (part.high or (math.inf,) * part.size)]
+        self._low, self._high = np.array(low, np.float32), np.array(high, np.float32)
 
     def decode(self, flat: NDArray[np.float32]) -> Any:
         """Return the environment's action for one flat row (A,)."""
+        # np.clip takes several times as long.
+        flat = np.minimum(np.maximum(flat, self._low), self._high, dtype=np.float32)
         values = {part.name: _decode(part, flat[part.start : part.start + part.size]) for part in self.parts}
         return values[""] if self.plain else values
 
@@ -139,7 +144,7 @@ def _part(name: str, space: spaces.Space[Any], start: int) -> ActionPart:
 
 def _decode(part: ActionPart, flat: NDArray[np.float32]) -> Any:
     if part.kind == "box":
-        return np.clip(flat, part.low, part.high).astype(np.float32).reshape(part.shape)
+        return flat.reshape(part.shape)
     if part.kind == "discrete":
         return int(flat[0]) + part.first[0]
     return (flat + part.first).astype(np.int64 if part.kind == "multi_discrete" else np.int8)

@@ -39,8 +39,8 @@ from ver_core.telemetry import Telemetry
 from ver_core.worker_pool import EnvironmentFailure, WorkerPool, probe
 
 MAY_CHANGE = (
-    "total_steps", "preempt", "step_timeout_s", "start_timeout_s", "max_restarts", "device", "learner_threads",
-    "checkpoint_every_s", "log_every_s",
+    "total_steps", "envs_per_worker", "preempt", "step_timeout_s", "start_timeout_s", "max_restarts", "device",
+    "learner_threads", "checkpoint_every_s", "log_every_s",
 )  # fmt: skip
 """Parameters of `TrainConfig` that a resumed run may have otherwise than before."""
 
@@ -158,6 +158,7 @@ class Trainer:
                 config.step_timeout_s,
                 config.start_timeout_s,
                 config.max_restarts,
+                config.envs_per_worker,
                 self.run.logger if self.run else None,
             )
             stack.callback(pool.close)

@@ -2,7 +2,10 @@
 
 A request travels as four bytes in a pipe that all workers write to: one read takes every outstanding request at once,
 sleeping costs nothing, and a worker killed at any moment leaves no lock behind. An action travels as a row in shared
-memory and one byte in the worker's own pipe.
+memory and two bytes in the worker's own pipe.
+
+A worker plays one environment, or several in turn. It is the unit that fails: what one of its environments does wrong
+costs all of them their episodes.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from ver_core import env_worker
-from ver_core.env_worker import REQUEST, Assignment, MakeEnv
+from ver_core.env_worker import REQUEST, WAKE, Assignment, MakeEnv
 from ver_core.shared_rows import FAILED, RUNNING, Layout, SharedRows
 from ver_core.spaces import ActionLayout, ObsLayout
 
@@ -55,14 +58,22 @@ class Replay:
 
 @dataclass
 class _Worker:
+    envs: range
     process: BaseProcess
     wake: Connection
-    mailbox: Connection
+    mailboxes: list[Connection]
+    """One for each of `envs`."""
     incarnation: int
     due: float
     """When it counts as hung (time.monotonic); infinity while it waits for an action."""
+    owed: list[int]
+    """Environments whose requests are to come; once started, in the order in which it plays them."""
     started: bool = False
-    """Whether its first observation has come."""
+    """Whether its first observations have come."""
+
+    def __str__(self) -> str:
+        first, last = self.envs[0], self.envs[-1]
+        return f"environment {first}" if first == last else f"environments {first} to {last}"
 
 
 def context(make_env: MakeEnv) -> ForkServerContext:
@@ -114,7 +125,7 @@ def _probe(make_env: MakeEnv, answer: Connection) -> None:
 
 
 class WorkerPool:
-    """N environments, each in a process of its own."""
+    """N environments, in processes of `envs_per_worker` each; the last one may have fewer."""
 
     rows: SharedRows
     restarts: int
@@ -122,8 +133,8 @@ class WorkerPool:
     groups: list[int]
     """The seed that each environment was last started with."""
     lost: list[int]
-    """Environments whose worker was replaced since the caller last emptied this list; each will post a request with
-    the first observation of a new episode."""
+    """Environments whose worker was replaced since the caller last emptied this list, all that it played; each will
+    post a request with the first observation of a new episode."""
 
     def __init__(
         self,
@@ -137,6 +148,7 @@ class WorkerPool:
         step_timeout_s: float = 60.0,
         start_timeout_s: float = 300.0,
         max_restarts: int = 20,
+        envs_per_worker: int = 1,
         logger: logging.Logger | None = None,
     ) -> None:
         self._make_env, self._seed = make_env, seed
@@ -151,18 +163,19 @@ class WorkerPool:
         self._requests, self._post = self._context.Pipe(duplex=False)
         self._poll = select.poll()
         self._poll.register(self._requests.fileno(), select.POLLIN)
-        self._by_sentinel: dict[int, int] = {}
+        self._by_sentinel: dict[int, int] = {}  # numbers of workers
         self._next_watch = time.monotonic() + WATCH_S
         no_actions = np.zeros((0, action.size), np.float32)
         self.groups = [0] * num_envs
         self._asked = [False] * num_envs
         self._lock = threading.Lock()
+        self._envs_per_worker = envs_per_worker
         self._workers: list[_Worker] = []
+        replays = replays or [Replay(0, no_actions)] * num_envs
         try:
-            for env in range(num_envs):
-                replay = replays[env] if replays else Replay(0, no_actions)
-                self.groups[env] = replay.group
-                self._workers.append(self._start(env, 0, replay))
+            for first in range(0, num_envs, envs_per_worker):
+                envs = range(first, min(first + envs_per_worker, num_envs))
+                self._workers.append(self._start(envs, 0, replays[envs.start : envs.stop]))
         except BaseException:
             self.close()
             raise
@@ -176,28 +189,33 @@ class WorkerPool:
         ready = [descriptor for descriptor, _ in self._poll.poll(timeout_s * 1e3)]
         for descriptor in ready:
             if descriptor in self._by_sentinel:  # before the requests: a dead worker's last one is void
-                env = self._by_sentinel[descriptor]
-                if self.rows.status[env] == FAILED:
-                    self._failed(env)
+                worker = self._workers[self._by_sentinel[descriptor]]
+                failed = [env for env in worker.envs if self.rows.status[env] == FAILED]
+                if failed:
+                    self._failed(failed[0])
                 else:
-                    self._bury(env, "died")
+                    self._bury(worker, str(worker), "died")
         found = self._read(limit) if self._requests.fileno() in ready else []
         if time.monotonic() > self._next_watch:
             self._watch()
-        return found
+        return [env for env in found if self._asked[env]]  # not those that fell with another one of their worker's
 
     def send(self, envs: Sequence[int]) -> None:
         """Let environments make the step that `rows.action` asks of them."""
-        due = time.monotonic() + self._step_timeout_s
         with self._lock:
+            turns: dict[int, list[int]] = {}
             for env in envs:
                 if not self._asked[env]:
                     continue  # its worker was replaced in the meantime
                 self._asked[env] = False
-                worker = self._workers[env]
-                worker.due = due
+                turns.setdefault(env // self._envs_per_worker, []).append(env)
+            for number, turn in turns.items():
+                worker = self._workers[number]
+                if not worker.owed:
+                    worker.due = time.monotonic() + self._step_timeout_s
+                worker.owed += turn
                 with suppress(BrokenPipeError):  # dead: the next `take` finds out
-                    os.write(worker.wake.fileno(), b"s")
+                    os.write(worker.wake.fileno(), b"".join(map(WAKE.pack, turn)))
 
     def episode(self, env: int) -> dict[str, float | str] | None:
         """Return what the episode that just ended came to: its info's numbers and words, `return` and `length`.
@@ -208,7 +226,7 @@ class WorkerPool:
             if not self._asked[env]:
                 return None
             self._fruitless = 0
-            found: dict[str, float | str] = self._workers[env].mailbox.recv()
+            found: dict[str, float | str] = self._mailbox(env).recv()
             return found
 
     def close(self) -> None:
@@ -221,7 +239,8 @@ class WorkerPool:
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-            worker.mailbox.close()
+            for mailbox in worker.mailboxes:
+                mailbox.close()
             worker.process.close()
         self._workers = []
         self._requests.close()
@@ -229,94 +248,120 @@ class WorkerPool:
         self.rows.close()
 
     def pids(self) -> list[int]:
-        """Return the workers' process ids."""
+        """Return the workers' process ids, in the order of their environments."""
         return [worker.process.pid or 0 for worker in self._workers]
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _start(self, env: int, incarnation: int, replay: Replay) -> _Worker:
+    def _worker(self, env: int) -> _Worker:
+        return self._workers[env // self._envs_per_worker]
+
+    def _mailbox(self, env: int) -> Connection:
+        return self._worker(env).mailboxes[env % self._envs_per_worker]
+
+    def _start(self, envs: range, incarnation: int, replays: Sequence[Replay]) -> _Worker:
         theirs_wake, ours_wake = self._context.Pipe(duplex=False)
-        ours_mail, theirs_mail = self._context.Pipe(duplex=False)
-        task = Assignment(
-            env, incarnation, self._seed, self._episodes_per_seed, replay.group, replay.actions, replay.unseen
-        )
+        mail = [self._context.Pipe(duplex=False) for _ in envs]
+        tasks: list[Assignment] = []
+        for env, replay in zip(envs, replays, strict=True):
+            self.groups[env] = replay.group
+            tasks.append(
+                Assignment(
+                    env, incarnation, self._seed, self._episodes_per_seed, replay.group, replay.actions, replay.unseen
+                )
+            )
         process = self._context.Process(
             target=env_worker.run,
-            args=(self._make_env, self._layout, self.rows.name, task, theirs_wake, self._post, theirs_mail),
-            name=f"env {env}",
+            args=(
+                self._make_env, self._layout, self.rows.name, tasks, theirs_wake, self._post,
+                [theirs for _, theirs in mail],
+            ),
+            name=f"env {envs[0]}" if len(envs) == 1 else f"env {envs[0]}-{envs[-1]}",
             daemon=True,
-        )
+        )  # fmt: skip
         with _starting():
             process.start()
         theirs_wake.close()
-        theirs_mail.close()
+        for _, theirs in mail:
+            theirs.close()
         self._poll.register(process.sentinel, select.POLLIN)
-        self._by_sentinel[process.sentinel] = env
-        due = time.monotonic() + self._start_timeout_s + REPLAYED_STEP_S * len(replay.actions)
-        return _Worker(process, ours_wake, ours_mail, incarnation, due)
+        self._by_sentinel[process.sentinel] = envs[0] // self._envs_per_worker
+        # One starts after the other, and nobody answers before the last.
+        patience_s = sum(self._start_timeout_s + REPLAYED_STEP_S * len(replay.actions) for replay in replays)
+        due = time.monotonic() + patience_s
+        return _Worker(envs, process, ours_wake, [ours for ours, _ in mail], incarnation, due, owed=list(envs))
 
     def _read(self, limit: int) -> list[int]:
         found = []
         for env, incarnation in REQUEST.iter_unpack(os.read(self._requests.fileno(), REQUEST.size * limit)):
-            worker = self._workers[env]
+            worker = self._worker(env)
             if incarnation != worker.incarnation:
                 continue  # the last words of a worker that has been replaced
             if self.rows.status[env] == FAILED:
                 self._failed(env)
                 continue
-            worker.due, worker.started, self._asked[env] = float("inf"), True, True
+            with self._lock:  # another thread may be giving it more to do
+                worker.owed.remove(env)
+                # Only the next one's time begins: waiting for one's turn is not hanging.
+                worker.due = time.monotonic() + self._step_timeout_s if worker.owed else float("inf")
+                worker.started, self._asked[env] = True, True
             found.append(env)
         return found
 
     def _failed(self, env: int) -> None:
+        worker = self._worker(env)
         words: Any = {}
         while isinstance(words, dict):  # an episode that ended in the same step
-            words = self._workers[env].mailbox.recv()
+            words = self._mailbox(env).recv()
         kind, message, trace = words
         if kind == env_worker.NonFinite.__name__:
             raise EnvironmentFailure(message)
-        if not self._workers[env].started and self._workers[env].incarnation == 0:
+        if not worker.started and worker.incarnation == 0:
             raise EnvironmentFailure(f"environment {env} could not be started: {kind}: {message}")
         self._logger.info("environment %d:\n%s", env, trace)
-        self._bury(env, f"raised {kind}: {message}")
+        self._bury(worker, f"environment {env}", f"raised {kind}: {message}")
 
     def _watch(self) -> None:
         now = time.monotonic()
         self._next_watch = now + WATCH_S
-        for env, worker in enumerate(self._workers):
+        for worker in self._workers:
             if now > worker.due:
-                waited = self._step_timeout_s if worker.started else self._start_timeout_s
-                self._bury(env, f"did not answer within {waited:g} s")
+                who = f"environment {worker.owed[0]}" if worker.started else str(worker)
+                waited = self._step_timeout_s if worker.started else self._start_timeout_s * len(worker.envs)
+                self._bury(worker, who, f"did not answer within {waited:g} s")
 
-    def _bury(self, env: int, what: str) -> None:
-        """Replace a worker; its partial episode is lost."""
+    def _bury(self, worker: _Worker, who: str, what: str) -> None:
+        """Replace a worker; its environments' partial episodes are lost."""
         with self._lock:
-            self._asked[env] = False
-        worker = self._workers[env]
+            for env in worker.envs:
+                self._asked[env] = False
         worker.process.kill()
         self._poll.unregister(worker.process.sentinel)
-        del self._by_sentinel[worker.process.sentinel]
+        number = self._by_sentinel.pop(worker.process.sentinel)
         worker.process.join()
         if what == "died":
             what = f"died (exit code {worker.process.exitcode})"
-        if self.rows.status[env] == FAILED:  # or the new worker would seem to have failed until it has begun
-            self.rows.status[env] = RUNNING
+        for env in worker.envs:  # or the new worker would seem to have failed until it has begun
+            if self.rows.status[env] == FAILED:
+                self.rows.status[env] = RUNNING
         self.restarts += 1
         self._fruitless += 1
         if self._fruitless > self._max_restarts:
             raise EnvironmentFailure(
-                f"environment {env} {what}; {self._fruitless} workers were replaced and no episode ended in between"
+                f"{who} {what}; {self._fruitless} workers were replaced and no episode ended in between"
             )
-        self._logger.warning("environment %d %s: started again, its partial episode is dropped", env, what)
-        # A new seed: the old one would only lead to the same end.
-        group = max(self.groups[env], int(self.rows.group[env])) + 1
-        self.groups[env] = group
+        again = "started again" if who == str(worker) else f"{worker} started again"
+        dropped = "its partial episode is" if len(worker.envs) == 1 else "their partial episodes are"
+        self._logger.warning("%s %s: %s, %s dropped", who, what, again, dropped)
+        # New seeds: the old ones would only lead to the same end.
         none = np.zeros((0, self._layout.action), np.float32)
-        self._workers[env] = self._start(env, worker.incarnation + 1, Replay(group, none))
+        replays = [Replay(max(self.groups[env], int(self.rows.group[env])) + 1, none) for env in worker.envs]
+        self._workers[number] = self._start(worker.envs, worker.incarnation + 1, replays)
         worker.process.close()
         worker.wake.close()
-        worker.mailbox.close()
-        self.lost.append(env)
+        for mailbox in worker.mailboxes:
+            mailbox.close()
+        self.lost += worker.envs
 
 
 @contextmanager

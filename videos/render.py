@@ -72,7 +72,15 @@ def prepare_rendering() -> None:
 
 
 def render_scenario(
-    scenario: str, split: str, index: int, agent: Agent, limits: Limits, style: Style, out: Path, on_frame: OnFrame
+    scenario: str,
+    split: str,
+    index: int,
+    obs: str,
+    agent: Agent,
+    limits: Limits,
+    style: Style,
+    out: Path,
+    on_frame: OnFrame,
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Film one episode of a scenario; return whether it succeeded, and its trace rows."""
     prepare_rendering()
@@ -87,7 +95,7 @@ def render_scenario(
         moments.append(Moment(action, caption, steps[stage].goal, tuple(done)))
 
     try:
-        result = play_episode(sim, episode, agent, load_policies(agent), limits, record)
+        result = play_episode(sim, episode, agent, load_policies(agent, scenario, obs), limits, record)
         sim.reset(episode)
         ending = "whole task done" if result.success else f"{result.failed_skill}: {result.reason}"
         moments.append(Moment({}, ending, moments[-1].goal, tuple(result.interactions)))
@@ -110,7 +118,7 @@ def render_skill(
     try:
         env.reset(seed=0)
         goal: Goal = task.goal
-        policy = load_policies(agent)[skill]
+        policy = load_policies(agent, skill, obs)[skill]
         row = play_skill(skill, env, policy, lambda a: moments.append(Moment(a, skill, goal, ())))
         env.reset(seed=0)
         moments.append(Moment({}, f"{skill}: {row.reason or row.outcome}", goal, ()))

@@ -35,7 +35,7 @@ from hab.objects import OBJECTS
 from hab.simulator import Overlay
 
 HOLD_FORCE_N = 100.0
-"""The seal breaks above this pull: a 4 cm cup at 0.8 bar vacuum."""
+"""The seal breaks above this pull or shear: a 4 cm cup at 0.8 bar vacuum."""
 HOLD_DISTANCE_M = 0.15
 """The seal breaks when what is held is dragged this far from where it was grasped (habitat's hold threshold)."""
 ARM_WINDUP_RAD = 0.1
@@ -60,7 +60,7 @@ class SimulationError(RuntimeError):
     """The physics became unstable, or an action was not finite."""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def load_model(seed: int) -> mujoco.MjModel:
     """Compile an apartment with all objects and the robot, cached; `Simulator` never changes what it shares."""
     scene = load_scene(seed)
@@ -126,12 +126,21 @@ class MujocoSimulator:
         self.force_n = self.path_m = 0.0
         mujoco.mj_forward(self.model, data)
 
-    def hold(self, name: str) -> None:
-        """Put an object into the gripper, upright with its grasp point on the cup (start states only)."""
-        adr = self._object_qpos[name]
-        self.data.qpos[adr : adr + 3] = self.ee_pos - np.array([0.0, 0.0, OBJECTS[name].grasp_height_m])
-        self.data.qpos[adr + 3 : adr + 7] = (1.0, 0.0, 0.0, 0.0)
-        mujoco.mj_forward(self.model, self.data)
+    def hold(self, name: str, tilt_rad: float = 0.0) -> None:
+        """Let the cup hold a handle where it is, or put an object to it by its grasp point (start states only).
+
+        The object is upright, or leans: its foot towards the robot by `tilt_rad`.
+        """
+        if name in self._object_qpos:
+            adr, yaw = self._object_qpos[name], float(self._base[2])
+            # Its axis, from the grasp point down, swings back in the robot's vertical plane.
+            back, depth = math.sin(tilt_rad), OBJECTS[name].grasp_height_m
+            axis = np.array([-back * math.cos(yaw), -back * math.sin(yaw), -math.cos(tilt_rad)])
+            self.data.qpos[adr : adr + 3] = self.ee_pos + depth * axis
+            lean = math.sin(0.5 * tilt_rad)
+            turn = (math.cos(0.5 * tilt_rad), -lean * math.sin(yaw), lean * math.cos(yaw), 0.0)
+            self.data.qpos[adr + 3 : adr + 7] = turn
+            mujoco.mj_forward(self.model, self.data)
         self._attach(name)
 
     def collides(self) -> bool:
@@ -424,9 +433,11 @@ class MujocoSimulator:
 
     def _overloaded(self) -> bool:
         """Whether the seal breaks: too much force on it, or what it holds was dragged too far."""
-        # The held equality is the only active one, and equalities come first among the constraints.
+        # The held equality is the only active one, and equalities come first among the constraints. It says what the
+        # gripper feels: along the cup's axis, which points out of it, a pull is positive. Pressing breaks no seal.
         force = self.data.efc_force[:3]
-        if float(force @ force) > HOLD_FORCE_N**2:
+        pressed = min(0.0, float(force @ self._ee_mat.reshape(3, 3)[:, 0]))
+        if float(force @ force) - pressed**2 > HOLD_FORCE_N**2:
             return True
         body = self.model.eq_obj2id[self._held_eq]
         pos, mat = self._gripper_frame()

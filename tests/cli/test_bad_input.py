@@ -36,12 +36,11 @@ CASES = {
     "no stop to mask": (["eval", "navigate", "--stop-mask"], "--stop-mask/--no-stop-mask: does nothing"),
     "no plan to change": (["render", "pick", "--no-nav-skill"], "--nav-skill/--no-nav-skill: does nothing"),
     "Navigate must drive": (["eval", "navigate", "--no-skill-nav"], "--skill-nav/--no-skill-nav: does nothing"),
-    "nobody looks": (["eval", "tidy_house", "sim.obs=depth"], "read no observations"),
+    "nobody looks": (["eval", "tidy_house", "sim.obs=depth", "--skills", "oracle"], "read no observations"),
     "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose laser or depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=habitat"], "only mujoco"),
-    "no zoo yet": (["eval", "tidy_house", "--skills", "zoo"], "use --skills oracle"),
     "no checkpoint folder": (["eval", "tidy_house", "--skills", "/no/such"], "no such folder"),
     "no episodes": (["eval", "tidy_house", "--episodes", "0"], "0 is not in the range"),
     "no workers": (["eval", "tidy_house", "--workers", "0"], "0 is not in the range"),
@@ -77,8 +76,10 @@ def test_one_line_and_exit_code_2(
 def test_incomplete_checkpoints_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["eval", "pick", "--skills", str(tmp_path)], monkeypatch) == 2
-    assert "no checkpoint of navigate, pick" in capsys.readouterr().err
+    assert run(["eval", "set_table", "--skills", str(tmp_path)], monkeypatch) == 2
+    assert "holds no policy of navigate, open_cabinet, open_fridge, pick, place with" in capsys.readouterr().err
+    assert run(["eval", "pick", "--skills", str(tmp_path), "--no-skill-nav"], monkeypatch) == 2
+    assert "holds no policy of pick without base movement for laser" in capsys.readouterr().err
 
 
 def test_rendering_without_opengl_is_one_line(

@@ -209,6 +209,35 @@ def test_the_seal_breaks_under_force(direction: tuple[float, float, float]) -> N
     sim.data.xfrc_applied[:] = 0.0
 
 
+def test_pressing_breaks_no_seal() -> None:
+    name = "005_tomato_soup_can"
+    sim = held_in_the_air(3, name)
+    assert sim.ee_mat[2, 0] < -0.95  # the cup points down
+    sim.data.xfrc_applied[sim.model.body(name).id, 2] = 1.5 * HOLD_FORCE_N
+    for _ in range(10):
+        sim.step(SUCK)
+        assert sim.held == name and not sim.dropped
+    sim.data.xfrc_applied[:] = 0.0
+
+
+@pytest.mark.parametrize("tilt_rad", [0.0, 0.6])
+def test_an_object_put_into_the_hand_touches_the_cup_and_stays_there(tilt_rad: float) -> None:
+    sim = laid_out(4)
+    name = "005_tomato_soup_can"
+    sim.hold(name, tilt_rad)
+    assert cup_gap(sim, name) == pytest.approx(0.0, abs=0.02)
+    yaw = float(sim.base[2])
+    axis = np.zeros(9)
+    mujoco.mju_quat2Mat(axis, sim.object_quat(name))
+    up = axis.reshape(3, 3)[:, 2]
+    assert up[2] == pytest.approx(math.cos(tilt_rad))
+    # Its foot swings towards the robot, its top away from it.
+    assert up[:2] @ (math.cos(yaw), math.sin(yaw)) == pytest.approx(math.sin(tilt_rad))
+    for _ in range(15):
+        sim.step(SUCK)
+    assert sim.held == name
+
+
 # -- doors and drawers -------------------------------------------------------------------------------------------------
 
 

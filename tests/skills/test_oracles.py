@@ -18,7 +18,7 @@ LIMITS = chain_limits(7500, {})
 
 def successes(scenario: str, indices: range) -> int:
     sim = MujocoSimulator()
-    policies = load_policies(Agent())
+    policies = load_policies(Agent(), scenario)
     return sum(
         play_episode(sim, make_episode(scenario, "train", index), Agent(), policies, LIMITS).success
         for index in indices
@@ -62,7 +62,7 @@ def test_they_can_do_without_the_base(skill: str) -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_acting_writes_no_state_and_stays_in_the_action_space(scenario: str) -> None:
     sim = MujocoSimulator()
-    policies = load_policies(Agent())
+    policies = load_policies(Agent(), scenario)
     checked = 0
 
     class Watched:
@@ -99,7 +99,7 @@ def test_replaying_an_oracles_actions_reproduces_the_state(scenario: str, index:
         actions.append(action)
         states.append(sim.state())
 
-    play_episode(sim, episode, Agent(), load_policies(Agent()), LIMITS, watch)
+    play_episode(sim, episode, Agent(), load_policies(Agent(), scenario), LIMITS, watch)
     assert any(len(a) != len(b) for a, b in zip(states, states[1:], strict=False)), "nothing was ever held"
     sim.reset(make_episode("prepare_groceries", "train", index))
     sim.reset(episode)

@@ -27,7 +27,7 @@ SEES = {
     "navigate": {"goal_to_agent_gps_compass", "joint"},
     "pick": {"obj_start_sensor", "joint", "is_holding", "relative_resting_position"},
     "place": {"obj_goal_sensor", "joint", "is_holding", "relative_resting_position"},
-    "open_fridge": {"joint", "ee_pos", "is_holding", "relative_resting_position"},
+    "open_fridge": {"handle_start_sensor", "joint", "ee_pos", "is_holding", "relative_resting_position"},
 }
 ACTS = {
     "navigate": {"base_vel", "rearrange_stop"},
@@ -92,7 +92,7 @@ def test_start_states(skill: str, base_movement: bool) -> None:
         for _ in range(10):
             sim.step({"grip_action": np.ones(1)})
         if skill == "pick":
-            assert np.linalg.norm(sim.object_pos(goal.object) - goal.position) < 0.006
+            assert np.linalg.norm(sim.object_pos(goal.object) - episode.objects[goal.object][0]) < 0.006
         env.reset(options={"index": 3})
         env.reset(options={"index": index})
         assert env.start == first
@@ -242,8 +242,8 @@ def pick_state(held: str = "", object_m: float = 1.0, rest_m: float = 0.5) -> Pi
     return PickState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", object_m=object_m)
 
 
-def place_state(held: str = "bowl", goal_m: float = 1.0, rest_m: float = 0.5) -> PlaceState:
-    return PlaceState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", goal_m=goal_m)
+def place_state(held: str = "bowl", goal_m: float = 1.0, rest_m: float = 0.5, let_go: bool = False) -> PlaceState:
+    return PlaceState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", goal_m=goal_m, let_go=let_go)
 
 
 @given(metres, metres, metres, metres)
@@ -266,6 +266,8 @@ def test_place_terms(a: float, b: float, c: float, d: float) -> None:
     assert place_rest_reward(was, now) == 0.0
     let_go, later = place_state("", b, c), place_state("", b, d)
     assert place_reward(was, let_go) == (5.0 if b < 0.15 else 0.0) and place_reward(let_go, later) == 0.0
+    again = place_state("bowl", b, c, let_go=True), place_state("", b, d, let_go=True)
+    assert place_reward(*again) == 0.0
     assert place_rest_reward(let_go, later) == (2.0 * round(c - d, 3) if b < 0.15 else 0.0)
 
 
@@ -306,6 +308,27 @@ def test_a_released_object_elsewhere_ends_place_and_a_wrong_one_ends_pick() -> N
     env.sim.hold(other)
     _, reward, terminated, _, info = env.step({**action, "grip_action": np.ones(1)})
     assert terminated and info["reason"] == "wrong object" and reward < -0.49
+
+
+def test_placing_pays_once() -> None:
+    """Taking the object up again and putting it down once more brings no second reward."""
+    env = make_env("place", "train", midway_starts=1.0).unwrapped
+    hold, release = ({"grip_action": np.array([sign], np.float32)} for sign in (1.0, -1.0))
+    paid = []
+    for index in range(0, 4000, 20):
+        env.reset(options={"index": index})
+        if np.linalg.norm(env.sim.object_pos(env.goal.object) - env.goal.position) > 0.12:
+            continue
+        terms = [env.step(release)[-1]["reward_terms"]["place"]]
+        for _ in range(10):
+            env.step(release)
+        env.sim.hold(env.goal.object)
+        env.step(hold)
+        terms.append(env.step(release)[-1]["reward_terms"]["place"])
+        paid.append(terms)
+        if len(paid) == 3:
+            break
+    assert [5.0, 0.0] in paid and all(second == 0.0 for _, second in paid)
 
 
 def test_navigate_keeps_hold_of_what_it_starts_with() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 Record = dict[str, Any]
+NUMBERS = count()
 
 OBSERVATION = spaces.Dict(
     {
@@ -48,7 +50,7 @@ class Counting(gymnasium.Env[dict[str, NDArray[Any]], dict[str, Any]]):
     ) -> None:
         self.observation_space, self.action_space = OBSERVATION, ACTION
         self._log_dir, self._together = log_dir, together
-        self._log = (log_dir / f"{os.getpid()}.jsonl").open("a") if log_dir else None
+        self._log = (log_dir / f"{os.getpid()}_{next(NUMBERS)}.jsonl").open("a") if log_dir else None
         self._longest, self._slowest_s = longest, slowest_s
         self._gate, self._owner = gate, gate is not None and _first(gate / "taken")
         self._rng = np.random.default_rng(0)

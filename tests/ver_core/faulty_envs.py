@@ -68,7 +68,7 @@ def reward_of(step: int, choice: int) -> float:
 
 
 class Faulty(Walk):
-    """Fails at its process's step number `at` (counted from 0); with a `marker` file only the first of all workers."""
+    """Fails at its step number `at` (counted from 0); with a `marker` file only the first of all environments."""
 
     def __init__(self, fault: str, at: int, marker: Path | None = None, step_s: float = 0.0) -> None:
         super().__init__(step_s)

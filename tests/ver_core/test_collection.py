@@ -37,6 +37,7 @@ Columns = dict[str, NDArray[Any]]
 SYSTEMS: dict[str, dict[str, Any]] = {
     "ver": {"scheduler": "ver"},
     "ver, two inference workers": {"scheduler": "ver", "workers": 2, "max_batch": 2},
+    "ver, three environments in a process": {"scheduler": "ver", "envs_per_worker": 3},
     "nover": {"scheduler": "nover"},
     "ddppo": {"scheduler": "ddppo"},
     "async": {"scheduler": "async"},
@@ -64,11 +65,14 @@ def system(
     max_batch: int = 0,
     num_envs: int = N,
     length: int = T,
+    envs_per_worker: int = 1,
 ) -> Iterator[tuple[Feed, Collector]]:
     """Start environments, collector and feed, put together as the trainer does."""
     obs, action = ObsLayout(OBSERVATION), ActionLayout(ACTION)
     layout = Layout.of(num_envs, obs, action)
-    pool = WorkerPool(make_env, obs, action, num_envs, seed=(5, 0), episodes_per_seed=3)
+    pool = WorkerPool(
+        make_env, obs, action, num_envs, seed=(5, 0), episodes_per_seed=3, envs_per_worker=envs_per_worker
+    )
     collector, feed = None, None
     try:
         chosen = SCHEDULERS[scheduler](num_envs, length, min_batch, max_batch)
@@ -154,7 +158,9 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     log_dir = tmp_path_factory.mktemp("log")
     policy = make_policy()
     rollouts, versions, recorded = [], [], []
-    with system(partial(Counting, log_dir, N, slowest_s=4e-3), policy, **SYSTEMS[request.param]) as (feed, collector):
+    processes = -(-N // SYSTEMS[request.param].get("envs_per_worker", 1))
+    make_env = partial(Counting, log_dir, processes, slowest_s=4e-3)
+    with system(make_env, policy, **SYSTEMS[request.param]) as (feed, collector):
         for version in range(ROLLOUTS):
             fed = next_of(feed)
             assert fed[1].complete and not fed[1].preempted

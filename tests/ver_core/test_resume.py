@@ -142,6 +142,20 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path: Path, case: str, 
     assert before.sums + after.sums == pytest.approx(last.sums)
 
 
+@pytest.mark.parametrize("case", ["ddppo", "ver"])
+def test_how_many_environments_share_a_process_makes_no_difference(tmp_path: Path, case: str) -> None:
+    """Two and one of them, then all three, against one each."""
+    result = stop_first(tmp_path, {**CASES[case], "envs_per_worker": 2}, "in a rollout", Last())
+    assert (result.steps, result.interrupted, result.restarts) == (HALF, True, 0)
+    result = training(tmp_path, {**CASES[case], "envs_per_worker": 3}, resume=True).train()
+    assert (result.steps, result.restarts) == (STEPS, 0)
+    whole, _ = uninterrupted(case)
+    one, other = (checkpoint.load(out / "checkpoint.pt") for out in (whole, tmp_path))
+    assert other.pop("configs")["train"]["envs_per_worker"] == 3 and one.pop("configs")
+    assert same(one, other)
+    assert [learnt(row) for row in rows(whole)] == [learnt(row) for row in rows(tmp_path)]
+
+
 def test_a_stop_after_every_rollout(tmp_path: Path) -> None:
     """Ten sessions meet more of what a step in flight may lead to: an episode's end, and the next seed."""
     case = {**CASES["ver"], "rollout_length": 6, "total_steps": 180}

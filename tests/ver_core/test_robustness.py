@@ -19,10 +19,10 @@ import pytest
 import torch
 from faulty_envs import LONG, POLICY, Faulty, Ledger, Unmade, Walk, config, until
 
-from ver_core import checkpoint, trainer
+from ver_core import checkpoint, trainer, worker_pool
 from ver_core.checkpoint import CheckpointError
 from ver_core.reporting import Update
-from ver_core.shared_rows import RUNNING
+from ver_core.shared_rows import FAILED, RUNNING
 from ver_core.spaces import ActionLayout, ObsLayout
 from ver_core.trainer import Result, Trainer
 from ver_core.worker_pool import EnvironmentFailure, WorkerPool
@@ -77,7 +77,10 @@ def same(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.parametrize("changes", [{"scheduler": "ver"}, {"scheduler": "nover"}, {"scheduler": "ddppo"},
-                                     {"scheduler": "async"}, {"overlap": True}, {"inference_workers": 2}],
+                                     {"scheduler": "async"}, {"overlap": True}, {"inference_workers": 2},
+                                     {"scheduler": "ver", "envs_per_worker": 3},
+                                     {"scheduler": "ddppo", "envs_per_worker": 3},
+                                     {"inference_workers": 2, "envs_per_worker": 3}],
                          ids=lambda changes: "_".join(map(str, changes.values())))  # fmt: skip
 def test_kill_9_of_env_workers_in_the_middle_of_rollouts(
     tmp_path: Path, pools: list[WorkerPool], changes: dict[str, Any]
@@ -85,7 +88,9 @@ def test_kill_9_of_env_workers_in_the_middle_of_rollouts(
     training = quiet(Walk, tmp_path, num_envs=4, **changes)
     ledger = Ledger(4)
     ledger.watch(training.learner)
-    victims = [0, 3, 3]
+    together = changes.get("envs_per_worker", 1)
+    last = 3 // together
+    victims = [0, last, last]
     killed: list[int] = []
 
     def kill(*_: Any) -> None:
@@ -106,11 +111,14 @@ def test_kill_9_of_env_workers_in_the_middle_of_rollouts(
         hook.remove()
     assert len(killed) == 3 == result.restarts and not result.interrupted
     lines = warnings(tmp_path)
-    assert [line.split("environment ")[1].split()[0] for line in lines] == ["3", "3", "0"]
-    assert all("died (exit code -9): started again, its partial episode is dropped" in line for line in lines)
+    one = "environment {} died (exit code -9): started again, its partial episode is dropped"
+    three = "environments 0 to 2 died (exit code -9): started again, their partial episodes are dropped"
+    ends = [one.format(3), one.format(3), one.format(0) if together == 1 else three]
+    assert all(line.endswith(end) for line, end in zip(lines, ends, strict=True))
     assert [update.fresh_steps for update in stop.seen] == [40] * 30
     assert sum(ledger.steps) == result.steps == 1200
-    assert ledger.breaks[1:3] == [0, 0] and sum(ledger.breaks) <= 3
+    assert max(ledger.breaks[:3]) <= 1 and sum(ledger.breaks) <= 2 + together
+    assert together > 1 or ledger.breaks[1:3] == [0, 0]
     rows = [json.loads(line) for line in (tmp_path / "scalars.jsonl").read_text().splitlines()]
     assert rows[-1]["train/env_restarts"] == 3
 
@@ -118,16 +126,20 @@ def test_kill_9_of_env_workers_in_the_middle_of_rollouts(
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("raise", "raised ValueError: the gripper fell off: started again"),
+        ("raise", "raised ValueError: the gripper fell off: {}started again"),
         ("raise at length", "raised ValueError: blah blah"),
-        ("raise in reset", "raised ValueError: no way to begin: started again"),
+        ("raise in reset", "raised ValueError: no way to begin: {}started again"),
         ("die", "died (exit code 3): started again"),
-        ("hang", "did not answer within 0.5 s: started again"),
+        ("hang", "did not answer within 0.5 s: {}started again"),
     ],
 )
-def test_a_failing_worker_is_started_again(tmp_path: Path, pools: list[WorkerPool], fault: str, words: str) -> None:
+@pytest.mark.parametrize("together", [1, 3])
+def test_a_failing_worker_is_started_again(
+    tmp_path: Path, pools: list[WorkerPool], fault: str, words: str, together: int
+) -> None:
     make_env = partial(Faulty, fault, 25, tmp_path / "marker")
-    training = quiet(make_env, tmp_path / "run", step_timeout_s=0.5 if fault == "hang" else LONG)
+    timeout_s = 0.5 if fault == "hang" else LONG
+    training = quiet(make_env, tmp_path / "run", step_timeout_s=timeout_s, envs_per_worker=together)
     ledger = Ledger(3)
     ledger.watch(training.learner)
     fresh: list[int] = []
@@ -143,9 +155,10 @@ def test_a_failing_worker_is_started_again(tmp_path: Path, pools: list[WorkerPoo
     result = training.train(on_update)
     assert result.restarts == 1
     (line,) = warnings(tmp_path / "run")
-    assert words in line and len(line) < 2000
+    assert words.format("" if together == 1 else "environments 0 to 2 ") in line and len(line) < 2000
     assert set(fresh) == {30}
-    assert sum(ledger.steps) == result.steps and sum(ledger.breaks) <= 1
+    assert sum(ledger.steps) == result.steps and sum(ledger.breaks) <= together
+    assert sum(group > 0 for group in pools[0].groups) == together
     log = (tmp_path / "run" / "log.txt").read_text()
     assert ("Traceback" in log) == fault.startswith("raise")
 
@@ -170,6 +183,54 @@ def test_a_worker_killed_while_its_last_step_is_being_served() -> None:
             fresh = pool.take(2, 0.1)
         assert pool.lost == [ended] and pool.restarts == 1
         assert pool.rows.floats[ended, 1:3].tolist() == [0.0, 0.0] and pool.rows.steps[ended] >= 2
+    finally:
+        pool.close()
+
+
+class Lingering(Faulty):
+    """Its process does not end when it has failed."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        os._exit = lambda code: time.sleep(LONG)  # type: ignore[assignment,return-value]
+        return super().step(action)
+
+
+def test_what_an_environment_asked_before_another_of_its_worker_failed_is_void() -> None:
+    obs, action = ObsLayout(Walk.observation_space), ActionLayout(Walk.action_space)
+    pool = WorkerPool(partial(Lingering, "raise", 1), obs, action, 2, (0,), envs_per_worker=2)
+    try:
+        served: list[int] = []
+        while len(served) < 2:
+            served += pool.take(2, 0.1)
+        pool.send([1])
+        while pool.take(2, 0.1) != [1]:
+            pass
+        pool.send([0, 1])  # the second step of 1 fails
+        until(lambda: pool.rows.status[1] == FAILED, "the failure")
+        time.sleep(0.1)  # for it to be posted
+        assert pool.take(2, 0.1) == [] and pool.lost == [0, 1] and pool.restarts == 1
+        pool.send([0, 1])  # for nobody
+        asked: list[int] = []
+        while len(asked) < 2:
+            asked += pool.take(2, 0.1)
+        assert sorted(asked) == [0, 1] and pool.groups == [1, 1]
+        assert pool.rows.steps.tolist() == [1, 1] and not pool.rows.floats[:, 1:3].any()
+    finally:
+        pool.close()
+
+
+def test_waiting_for_a_slow_neighbour_is_not_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round takes 1.5 s."""
+    monkeypatch.setattr(worker_pool, "WATCH_S", 0.05)
+    obs, action = ObsLayout(Walk.observation_space), ActionLayout(Walk.action_space)
+    pool = WorkerPool(partial(Walk, 0.5), obs, action, 3, (0,), step_timeout_s=1.2, envs_per_worker=3)
+    try:
+        for _ in range(2):
+            asked: list[int] = []
+            while len(asked) < 3:
+                asked += pool.take(3, 0.05)
+            pool.send(asked)
+        assert pool.restarts == 0 and len(pool.pids()) == 1
     finally:
         pool.close()
 

@@ -1,0 +1,205 @@
+"""Publishing a training run to a zoo: weights, resolved configuration, training curve, measured success, model card."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from configs.schema import TrainSkillConfig
+from eval.evaluate import Evaluation
+from eval.report import to_json
+from planner.zoo import CONFIG, WEIGHTS, Entry
+
+CARD, CURVE, TEXT = "card.json", "curve.png", "README.md"
+_RECENT = 100
+"""Episodes over which training's success is a mean."""
+
+
+class CardError(RuntimeError):
+    """A run that cannot be published; the message is one line."""
+
+
+def publish(run: Path, entry: Entry, zoo: Path) -> Path:
+    """Copy a run's policy into a zoo, with its curve and the facts of its training; return the folder."""
+    folder = zoo / entry.name
+    rows = _scalars(run)
+    facts = {"policy": _policy_facts(entry.config), "training": _training_facts(run, rows), "results": {}}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (WEIGHTS, CONFIG):
+        shutil.copyfile(run / name, folder / name)
+    _draw_curve(rows, entry, folder / CURVE)
+    _write(folder, facts)
+    return folder
+
+
+def record(folder: Path, evaluation: Evaluation) -> None:
+    """Write what an evaluation measured into a policy's card."""
+    facts = read_card(folder)
+    report = to_json(evaluation)
+    keys = ("episodes", "seed", "success", "success_ci95", "steps", "seconds")
+    failures: dict[str, int] = {}
+    for result in evaluation.results:
+        if not result.success:
+            failures[result.reason] = failures.get(result.reason, 0) + 1
+    facts["results"][evaluation.request.split] = {
+        **{key: report[key] for key in keys},
+        "failures": dict(sorted(failures.items(), key=lambda item: -item[1])),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+    _write(folder, facts)
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """Return a published policy's facts. Raises `CardError`."""
+    try:
+        card: dict[str, Any] = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        return card
+    except (OSError, ValueError) as error:
+        raise CardError(f"{folder / CARD}: cannot be read ({' '.join(str(error).split())})") from error
+
+
+def rate(result: dict[str, Any]) -> str:
+    """Return "0.93 (0.89–0.96)"."""
+    low, high = result["success_ci95"]
+    return f"{result['success']:.2f} ({low:.2f}–{high:.2f})"
+
+
+def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
+    return {
+        "skill": config.skill,
+        "base_movement": config.nav,
+        "obs": config.obs,
+        "action_repeat": config.action_repeat,
+        "chain_starts": config.chain_starts,
+        "midway_starts": config.midway_starts,
+    }
+
+
+def _training_facts(run: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        sessions = json.loads((run / "run.json").read_text(encoding="utf-8"))["sessions"]
+        last = sessions[-1]
+    except (OSError, ValueError, LookupError) as error:
+        raise CardError(f"{run / 'run.json'}: cannot be read ({' '.join(str(error).split())})") from error
+    steps, seconds = int(rows[-1]["steps"]), float(rows[-1]["seconds"])
+    return {
+        "command": shlex.join(["tpsrl", *_after_program(sessions[0]["command"])]),
+        "sessions": len(sessions),
+        "steps": steps,
+        "seconds": round(seconds),
+        "steps_per_s": round(steps / seconds),
+        "success": _mean_of_last(rows, "episode/success"),
+        "date": last["date"][:10],
+        "machine": f"{last['cores']} cores, {last['cpu']}" + "".join(f", {gpu}" for gpu in last["gpus"]),
+        "revision": last["git"]["revision"] + (" with changes" if last["git"]["dirty"] else "") if last["git"] else "",
+        "torch": last["torch"],
+    }
+
+
+def _after_program(command: list[str]) -> list[str]:
+    """Return a command's arguments without the program and without the folder it wrote to."""
+    arguments = command[command.index("train-skill") :] if "train-skill" in command else command[1:]
+    if "--out" in arguments:
+        at = arguments.index("--out")
+        arguments = arguments[:at] + arguments[at + 2 :]
+    return arguments
+
+
+def _scalars(run: Path) -> list[dict[str, Any]]:
+    try:
+        rows = [json.loads(line) for line in (run / "scalars.jsonl").read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise CardError(f"{run / 'scalars.jsonl'}: cannot be read ({' '.join(str(error).split())})") from error
+    if not rows:
+        raise CardError(f"{run}: has trained for no step yet")
+    return rows
+
+
+def _mean_of_last(rows: list[dict[str, Any]], key: str) -> float | None:
+    known = [row[key] for row in rows if row.get(key) is not None]
+    return round(known[-1], 3) if known else None
+
+
+def _draw_curve(rows: list[dict[str, Any]], entry: Entry, path: Path) -> None:
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    from matplotlib.figure import Figure  # slow to import
+
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    left = figure.subplots()
+    right = left.twinx()
+    millions = [row["steps"] / 1e6 for row in rows]
+    for axes, key, colour in ((left, "success", "C0"), (right, "return", "C1")):
+        values = [row.get(f"episode/{key}") for row in rows]
+        axes.plot(millions, [float("nan") if v is None else v for v in values], colour, linewidth=1.2)
+        axes.set_ylabel(f"{key}, mean of {_RECENT} episodes", color=colour)
+    left.set_ylim(0.0, 1.0)
+    left.set_xlabel(f"million steps ({rows[-1]['seconds'] / 60:.0f} min)")
+    left.set_title(f"{entry.name}: training starts", fontsize=10)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _write(folder: Path, facts: dict[str, Any]) -> None:
+    (folder / CARD).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    (folder / TEXT).write_text(_text(folder.name, facts), encoding="utf-8")
+
+
+def _text(name: str, facts: dict[str, Any]) -> str:
+    policy, training = facts["policy"], facts["training"]
+    repeat = policy["action_repeat"]
+    variant = f" {'with' if policy['base_movement'] else 'without'} base movement"
+    if policy["skill"] == "navigate":
+        variant = ""
+    lines = [
+        f"# {name}",
+        "",
+        f"A policy for `{policy['skill']}`{variant} on `{policy['obs']}` observations in tpsrl's embedded simulator. "
+        "Not for real robots: it has seen no other simulator, no sensor noise and generated apartments only.",
+        "",
+        "## Success on its own task",
+        "",
+        "| split | success (95 % interval) | episodes | date |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| {split} | {rate(result)} | {result['episodes']} | {result['date']} |"
+            for split, result in sorted(facts["results"].items(), reverse=True)
+        ),
+        "",
+        f"`tpsrl eval {policy['skill']} --skills zoo --split SPLIT --episodes N"
+        + ("" if policy["base_movement"] else " --no-skill-nav")
+        + ("" if policy["obs"] == "laser" else f" sim.obs={policy['obs']}")
+        + "`; unseen apartments, actions drawn as in training.",
+    ]
+    for split, result in sorted(facts["results"].items(), reverse=True):
+        if result["failures"]:
+            causes = ", ".join(f"{reason} {count}" for reason, count in result["failures"].items())
+            lines += ["", f"Failures on {split}: {causes}."]
+    lines += [
+        "",
+        "## Training",
+        "",
+        "```",
+        training["command"],
+        "```",
+        "",
+        f"{training['steps']:,} steps of {repeat} control steps each (1/30 s) in {training['seconds'] / 60:.0f} min, "
+        f"{training['steps_per_s']:,} steps/s, one seed, {training['date']}, {training['machine']}, "
+        f"torch {training['torch']}, revision {training['revision'] or 'unknown'}. `config.yaml` holds all parameters.",
+        "",
+        "![success and return while training](curve.png)",
+        "",
+        "Rewards, success and observations are those of `skills/`; what differs from the task that is evaluated:",
+        "",
+        f"- Every action is held for {repeat} control steps, in training and in use"
+        + (", less where the hand takes or loses something" if repeat > 1 else "")
+        + ".",
+        f"- {policy['chain_starts']:.0%} of the training episodes start as the chain of skills hands over, "
+        f"{policy['midway_starts']:.0%} with the skill half done (`skills/starts.py`); evaluation has the task's own "
+        "starts only. The curve is of all of them together.",
+        "",
+    ]
+    return "\n".join(lines)

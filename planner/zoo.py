@@ -1,0 +1,68 @@
+"""Folders of trained policies: the packaged zoo, or the user's own runs of `tpsrl train-skill` side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import skills
+from configs.schema import ConfigError, TrainSkillConfig, read_train_config
+from hab.episodes import SKILLS
+
+ZOO = Path(skills.__file__).parent / "zoo"
+"""The packaged policies."""
+WEIGHTS, CONFIG = "policy.safetensors", "config.yaml"
+
+
+class ZooError(ValueError):
+    """A folder of policies that cannot be used; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One trained policy: a folder with its weights and its resolved configuration."""
+
+    folder: Path
+    config: TrainSkillConfig
+
+    @property
+    def name(self) -> str:
+        """As the zoo's folders are called."""
+        return entry_name(self.config)
+
+
+def entry_name(config: TrainSkillConfig) -> str:
+    """Return the name of a policy's folder in the zoo: pick_nav_laser."""
+    variant = "" if config.skill == "navigate" else "_nav" if config.nav else "_nonav"
+    return f"{config.skill}{variant}_{config.obs}"
+
+
+def run_entry(folder: Path) -> Entry:
+    """Return the policy that a training run's folder, or one of the zoo's, holds. Raises `ZooError`."""
+    try:
+        config = read_train_config(folder / CONFIG)
+    except ConfigError as error:
+        raise ZooError(str(error)) from error
+    if not (folder / WEIGHTS).is_file():
+        raise ZooError(f"{folder}: holds no {WEIGHTS} yet; training writes it with its first checkpoint")
+    return Entry(folder, config)
+
+
+def entries(folder: Path) -> list[Entry]:
+    """Return the policies in the folders in `folder`, by skill. Raises `ZooError` where two are for the same job."""
+    found: dict[str, Entry] = {}
+    for weights in sorted(folder.glob(f"*/{WEIGHTS}")):
+        entry = run_entry(weights.parent)
+        other = found.setdefault(entry.name, entry)
+        if other is not entry:
+            raise ZooError(f"{other.folder} and {entry.folder} are both {entry.name}; move one of them away")
+    return sorted(found.values(), key=lambda e: (SKILLS.index(e.config.skill), not e.config.nav, e.config.obs))
+
+
+def find(folder: Path, skill: str, base_movement: bool, obs: str) -> Entry | None:
+    """Return the policy for a job, if `folder` holds one; Navigate always drives."""
+    for entry in entries(folder):
+        config = entry.config
+        if (config.skill, config.nav, config.obs) == (skill, base_movement or skill == "navigate", obs):
+            return entry
+    return None

@@ -1,0 +1,99 @@
+"""A trained policy as a skill: reads the sensors of its skill's task, and nothing else, and acts by its network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from hab import sensors
+from hab.actions import Action, action_space
+from hab.sensors import RobotPose
+from hab.simulator import Simulator
+from skills.skill import Goal
+from skills.task import SENSORS
+from skills.training import fit_policy, task_class
+from ver_core.config import ConfigError, PolicyConfig
+from ver_core.policy import RecurrentPolicy
+
+
+class WeightsError(ValueError):
+    """Weights that cannot be used; the message is one line."""
+
+
+class TrainedPolicy:
+    """Plays a skill with a `RecurrentPolicy` as it was trained: actions are drawn, and held for `action_repeat` control
+    steps (skills/task.py).
+
+    Drawn rather than the most probable ones, because a policy that may stop at any moment, with a small probability
+    each, never does so otherwise. They come from numpy's global generator, which an evaluation seeds for each episode.
+    """
+
+    def __init__(
+        self, skill: str, obs: str, base_movement: bool, policy: PolicyConfig, action_repeat: int, weights: Path
+    ) -> None:
+        """Build the network and load `weights` (safetensors). Raises `WeightsError` or OSError."""
+        task = task_class(skill)
+        self._obs, self._repeat = obs, action_repeat
+        self._sensors = {key: SENSORS[key] for key in task.keys}
+        space = spaces.Dict(
+            {**sensors.exteroception_space(obs), **{key: sensor[0] for key, sensor in self._sensors.items()}}
+        )
+        try:
+            self._network = RecurrentPolicy(
+                space, action_space(task.action_parts(base_movement)), fit_policy(policy, skill, obs, base_movement)
+            )
+            self._network.load_state_dict(load_file(weights))
+        except (ConfigError, SafetensorError, RuntimeError) as error:
+            raise WeightsError(f"{weights}: not the weights of this policy: {_first_line(error)}") from error
+        self._network.eval()
+
+    def reset(self, sim: Simulator, goal: Goal) -> None:
+        """Start a call: recurrent state and previous action are cleared."""
+        network = self._network
+        self._goal = np.array([goal.position], dtype=np.float64)
+        self._state = torch.zeros(1, network.state_size)
+        self._previous = torch.from_numpy(network.action_layout.none)[None]
+        self._left, self._held = 0, ""
+        self._action: Action = {}
+        self.value = 0.0
+        """What the critic expected of the last observation acted on."""
+
+    def act(self, sim: Simulator) -> Action:
+        """Return the next control step's action: a new one every `action_repeat` steps, and when the hand's content
+        has changed."""
+        if self._left == 0 or sim.held != self._held:
+            self._decide(sim)
+            self._left, self._held = self._repeat, sim.held
+        self._left -= 1
+        return self._action
+
+    @torch.inference_mode()
+    def _decide(self, sim: Simulator) -> None:
+        network = self._network
+        layout = network.obs_layout
+        floats, bytes_ = np.zeros((1, layout.floats), np.float32), np.zeros((1, layout.bytes), np.uint8)
+        layout.pack(self._observe(sim), floats[0], bytes_[0])
+        out = network(
+            torch.from_numpy(floats), torch.from_numpy(bytes_), self._previous, self._state, torch.tensor([1])
+        )
+        noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
+        self._previous, self._state, self.value = out.distribution.sample(noise), out.state, float(out.value)
+        decoded = network.action_layout.decode(self._previous[0].numpy())
+        assert isinstance(decoded, Mapping)
+        self._action = dict(decoded)
+
+    def _observe(self, sim: Simulator) -> sensors.Observation:
+        read, pose = sensors.exteroception(sim, self._obs), RobotPose(sim)
+        for key, (_, sensor) in self._sensors.items():
+            read[key] = sensor(sim, pose, self._goal)
+        return read
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,106 @@
+"""From a training run to a published policy that is listed, measured and played: on a training of a few steps."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from configs.schema import read_train_config
+from eval.evaluate import Request, evaluate
+from planner.agent import Agent, AgentError, check_agent
+from planner.zoo import ZOO, entries, find
+from skills import TASKS
+from tpsrl.cli import main
+
+ROOT = Path(__file__).parents[2]
+TINY = ["train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "64"]
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "close_fridge"
+    command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", *TINY, "--out", str(out)]
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    return out
+
+
+def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["tpsrl", *arguments])
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    assert isinstance(exit_info.value.code, int)
+    return exit_info.value.code
+
+
+def test_publishing_lists_measures_and_plays(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["publish-skill", str(run_folder), "--zoo", str(tmp_path), "--episodes", "3"], monkeypatch) == 0
+    folder = tmp_path / "close_fridge_nonav_laser"
+    assert {path.name for path in folder.iterdir()} == {
+        "policy.safetensors", "config.yaml", "card.json", "curve.png", "README.md"
+    }  # fmt: skip
+    card = json.loads((folder / "card.json").read_text())
+    assert card["training"]["steps"] == 64 and card["training"]["command"].startswith("tpsrl train-skill close_fridge")
+    assert "--out" not in card["training"]["command"]
+    again = evaluate(Request("close_fridge", Agent(str(tmp_path), skill_nav=False), episodes=3))
+    assert card["results"]["val"]["success"] == round(sum(r.success for r in again.results) / 3, 4)
+    assert card["results"]["val"]["steps"] == sum(r.steps for r in again.results)
+    text = (folder / "README.md").read_text()
+    assert card["training"]["command"] in text and "| val | " in text and "3 control steps" in text
+    with Image.open(folder / "curve.png") as picture:
+        assert picture.width > 300
+
+    # The test split comes on top; what was measured before stays.
+    assert run(["publish-skill", str(folder), "--split", "test", "--episodes", "1"], monkeypatch) == 0
+    assert set(json.loads((folder / "card.json").read_text())["results"]) == {"val", "test"}
+    capsys.readouterr()
+    assert run(["skills", "--zoo", str(tmp_path)], monkeypatch) == 0
+    listed = capsys.readouterr().out
+    assert "close_fridge_nonav_laser" in listed and "stands" in listed
+    assert (
+        run(["eval", "close_fridge", "--skills", str(tmp_path), "--no-skill-nav", "--episodes", "1"], monkeypatch) == 0
+    )
+
+
+def test_a_trained_agents_results_are_the_same_for_any_number_of_workers(run_folder: Path) -> None:
+    request = Request("close_fridge", Agent(str(run_folder.parent), skill_nav=False), episodes=4, seed=5)
+    alone, together = evaluate(request, 1), evaluate(request, 2)
+    assert together.error == "" and alone.results == together.results
+
+
+def test_two_policies_for_one_job_are_refused(run_folder: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for file in ("policy.safetensors", "config.yaml"):
+            (tmp_path / name / file).write_bytes((run_folder / file).read_bytes())
+    with pytest.raises(AgentError, match="are both close_fridge_nonav_laser"):
+        check_agent(Agent(str(tmp_path), skill_nav=False), "close_fridge", "laser")
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["publish-skill", "/no/such"], "holds no run"),
+    (["skills", "--zoo", "/no/such"], "holds no trained policies"),
+])  # fmt: skip
+def test_bad_input_is_one_line(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments, monkeypatch) == 2
+    err = capsys.readouterr().err
+    assert said in err and err.count("\n") == 1
+
+
+def test_the_packaged_zoo_is_whole() -> None:
+    """Every policy has a card with its val success, is small, and lies in the folder that its configuration names."""
+    for entry in entries(ZOO):
+        assert entry.folder.name == entry.name and entry.config.skill in TASKS
+        assert find(ZOO, entry.config.skill, entry.config.nav, entry.config.obs) == entry
+        assert (entry.folder / "policy.safetensors").stat().st_size < 5_000_000
+        card = json.loads((entry.folder / "card.json").read_text())
+        assert card["results"]["val"]["episodes"] >= 100
+        assert read_train_config(entry.folder / "config.yaml") == entry.config

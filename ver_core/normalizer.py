@@ -1,0 +1,49 @@
+"""Normalises vector observations by the running mean and variance of all that training has seen."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ver_core.distributed import World
+
+LIMIT = 5.0
+"""Normalised values are clipped to this, so that what was never seen before cannot upset the network."""
+_LEAST_STD = 0.1
+"""What hardly varies is not blown up: a bit that is nearly always 0 must not become a 30 when it is 1."""
+
+
+class Normalizer(nn.Module):
+    """(x - mean) / std, an entry each; all three are buffers, saved with the weights."""
+
+    count: Tensor
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(size, dtype=torch.float64))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return (n, size), normalised and clipped; as they are before the first `learn`."""
+        std = self.variance.sqrt().clamp_min(_LEAST_STD).float()
+        return ((rows - self.mean.float()) / std).clamp(-LIMIT, LIMIT)
+
+    @torch.no_grad()
+    def learn(self, rows: Tensor, world: World) -> None:
+        """Take (n, size) more rows, and those of the other processes, into account (Chan et al. 1983)."""
+        wide = rows.double()
+        # About the present mean, for the sums' precision.
+        off = wide - self.mean
+        sums = world.sum([float(len(wide)), *off.sum(0).tolist(), *off.square().sum(0).tolist()])
+        size = len(self.mean)
+        count = sums[0]
+        first, second = self.mean.new_tensor(sums[1 : 1 + size]), self.mean.new_tensor(sums[1 + size :])
+        total = self.count + count
+        shift = first / total
+        spread = self.count * self.variance + second
+        self.variance.copy_(spread / total - shift.square())
+        self.mean += shift
+        self.count.copy_(total)
