@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
-import random
 import signal
 import threading
 import time
@@ -22,15 +21,13 @@ from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
-
 from hab.actions import Action
 from hab.backend import SIMULATORS, make_simulator
 from hab.episodes import SCENARIOS, make_episode
 from hab.mujoco.simulator import SimulationError
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import Simulator
-from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill
+from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws
 from planner.chain import TraceRow
 from planner.task_planner import interactions, plan
 from skills.skill import SkillPolicy
@@ -117,8 +114,7 @@ def evaluate(
 
 def run_episode(request: Request, index: int) -> EpisodeResult:
     """Run one episode to its end. Raises `EvaluationError`, which names the episode, for any failure of the code."""
-    random.seed(f"{request.seed} {index}")
-    np.random.seed([request.seed, index])
+    seed_draws(request.seed, index)
     try:
         return _run_scenario(request, index) if request.name in SCENARIOS else _run_skill(request, index)
     except Exception as error:
