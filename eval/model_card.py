@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,9 @@ from configs.schema import TrainSkillConfig
 from eval.evaluate import Evaluation
 from eval.report import to_json
 from planner.zoo import CONFIG, WEIGHTS, Entry
+from ver_core.reporting import RECENT_EPISODES
 
 CARD, CURVE, TEXT = "card.json", "curve.png", "README.md"
-_RECENT = 100
-"""Episodes over which training's success is a mean."""
 
 
 class CardError(RuntimeError):
@@ -42,13 +42,10 @@ def record(folder: Path, evaluation: Evaluation) -> None:
     facts = read_card(folder)
     report = to_json(evaluation)
     keys = ("episodes", "seed", "success", "success_ci95", "steps", "seconds")
-    failures: dict[str, int] = {}
-    for result in evaluation.results:
-        if not result.success:
-            failures[result.reason] = failures.get(result.reason, 0) + 1
+    failures = Counter(result.reason for result in evaluation.results if not result.success)
     facts["results"][evaluation.request.split] = {
         **{key: report[key] for key in keys},
-        "failures": dict(sorted(failures.items(), key=lambda item: -item[1])),
+        "failures": dict(failures.most_common()),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
     _write(folder, facts)
@@ -136,7 +133,7 @@ def _draw_curve(rows: list[dict[str, Any]], entry: Entry, path: Path) -> None:
     for axes, key, colour in ((left, "success", "C0"), (right, "return", "C1")):
         values = [row.get(f"episode/{key}") for row in rows]
         axes.plot(millions, [float("nan") if v is None else v for v in values], colour, linewidth=1.2)
-        axes.set_ylabel(f"{key}, mean of {_RECENT} episodes", color=colour)
+        axes.set_ylabel(f"{key}, mean of {RECENT_EPISODES} episodes", color=colour)
     left.set_ylim(0.0, 1.0)
     left.set_xlabel(f"million steps ({rows[-1]['seconds'] / 60:.0f} min)")
     left.set_title(f"{entry.name}: training starts", fontsize=10)

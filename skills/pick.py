@@ -15,18 +15,15 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
 from skills.starts import (
-    FLAT_PITCHES_RAD,
-    PITCHES_RAD,
     Start,
     StartKind,
-    arms_at,
     closest_poses,
     draw_episode,
     handover_poses,
-    lifted,
     moved_receptacle,
     partway,
     poses_near,
+    reaching_poses,
     working_pose,
 )
 from skills.task import SkillTask, State, ee_distance, to_mm
@@ -60,11 +57,8 @@ class Pick(SkillTask[PickState]):
         if kind == "midway":
             # Near, with the hand on its way to the object, or with the object in hand.
             held = target.object if rng.random() < 0.3 else ""
-            for pose in closest_poses(grid, rng, receptacle, position):
-                pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
-                for arm in arms_at(pose, rng, lifted(rng, position, target.object), pitches):
-                    start = Start(replace(episode, robot=pose), goal, held)
-                    yield replace(start, arm=arm if held else partway(rng, arm))
+            for pose, arm in reaching_poses(grid, rng, receptacle, position, target.object):
+                yield Start(replace(episode, robot=pose), goal, held, arm=arm if held else partway(rng, arm))
             return
         if kind == "chain" and self.base_movement:
             poses = handover_poses(grid, rng, target.start_pos, working_pose(grid, receptacle, position))

@@ -15,18 +15,15 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
 from skills.starts import (
-    FLAT_PITCHES_RAD,
-    PITCHES_RAD,
     TILTS_RAD,
     Start,
     StartKind,
-    arms_at,
     closest_poses,
     draw_episode,
     handover_poses,
-    lifted,
     partway,
     poses_near,
+    reaching_poses,
     working_pose,
 )
 from skills.task import SkillTask, State, to_mm
@@ -64,10 +61,8 @@ class Place(SkillTask[PlaceState]):
         goal = Goal(target.goal_pos, target.object)
         if kind == "midway":
             # Near, with the hand on its way to the goal.
-            for pose in closest_poses(grid, rng, receptacle, target.goal_pos):
-                pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
-                for arm in arms_at(pose, rng, lifted(rng, target.goal_pos, target.object), pitches):
-                    yield Start(replace(episode, robot=pose), goal, target.object, arm=partway(rng, arm))
+            for pose, arm in reaching_poses(grid, rng, receptacle, target.goal_pos, target.object):
+                yield Start(replace(episode, robot=pose), goal, target.object, arm=partway(rng, arm))
             return
         tilt = 0.0
         if kind == "chain":

@@ -174,6 +174,16 @@ def arms_at(base: Pose, rng: np.random.Generator, point: Sequence[float], pitche
             yield tuple(arm.tolist())
 
 
+def reaching_poses(
+    grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float], name: str
+) -> Iterator[tuple[Pose, Joints]]:
+    """Yield base poses near a position, each with arm poses that have the hand a little above object `name` there."""
+    pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
+    for pose in closest_poses(grid, rng, receptacle, position):
+        for arm in arms_at(pose, rng, lifted(rng, position, name), pitches):
+            yield pose, arm
+
+
 def partway(rng: np.random.Generator, arm: Joints) -> Joints:
     """Return an arm pose somewhere on the straight way (in joint space) from rest to another one."""
     share = float(rng.uniform())

@@ -118,18 +118,26 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.render_mode = render_mode
         self.sim = make_simulator()
         self.action_space = action_space(self.action_parts(base_movement))
-        self.observation_space = spaces.Dict(
-            {
-                **sensors.exteroception_space(obs),
-                **{key: SENSORS[key][0] for key in self.keys},
-            }
-        )
+        self.observation_space = self.observed_space(obs)
         self.goal = Goal((0.0, 0.0, 0.0))
 
     @classmethod
     def action_parts(cls, base_movement: bool) -> tuple[str, ...]:
         """Return the parts it acts with, in the order of its action space."""
         return tuple(p for p in (ARM, GRIP, BASE, STOP) if p in cls.parts or (p == BASE and base_movement))
+
+    @classmethod
+    def observed_space(cls, obs: str) -> spaces.Dict:
+        """Return the space of what it sees with an observation set."""
+        return spaces.Dict({**sensors.exteroception_space(obs), **{key: SENSORS[key][0] for key in cls.keys}})
+
+    @classmethod
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64]) -> Observation:
+        """Read its sensors; `goal` is the goal's position (1, 3)."""
+        read, pose = sensors.exteroception(sim, obs), RobotPose(sim)
+        for key in cls.keys:
+            read[key] = SENSORS[key][1](sim, pose, goal)
+        return read
 
     # -- what a task defines ---------------------------------------------------------------------------------------
 
@@ -259,10 +267,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         return added, total_n + added
 
     def _observe(self) -> Observation:
-        read, pose = sensors.exteroception(self.sim, self.obs), RobotPose(self.sim)
-        for key in self.keys:
-            read[key] = SENSORS[key][1](self.sim, pose, self._goal_position)
-        return read
+        return self.observe(self.sim, self.obs, self._goal_position)
 
     def _info(self, now: S, success: bool, reason: str, terms: dict[str, float]) -> dict[str, Any]:
         return {

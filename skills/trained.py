@@ -7,16 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from hab import sensors
 from hab.actions import Action, action_space
-from hab.sensors import RobotPose
 from hab.simulator import Simulator
 from skills.skill import Goal
-from skills.task import SENSORS
 from skills.training import fit_policy, task_class
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.policy import RecurrentPolicy
@@ -38,12 +34,9 @@ class TrainedPolicy:
         self, skill: str, obs: str, base_movement: bool, policy: PolicyConfig, action_repeat: int, weights: Path
     ) -> None:
         """Build the network and load `weights` (safetensors). Raises `WeightsError` or OSError."""
-        task = task_class(skill)
+        self._task = task = task_class(skill)
         self._obs, self._repeat = obs, action_repeat
-        self._sensors = {key: SENSORS[key] for key in task.keys}
-        space = spaces.Dict(
-            {**sensors.exteroception_space(obs), **{key: sensor[0] for key, sensor in self._sensors.items()}}
-        )
+        space = task.observed_space(obs)
         try:
             self._network = RecurrentPolicy(
                 space, action_space(task.action_parts(base_movement)), fit_policy(policy, skill, obs, base_movement)
@@ -78,7 +71,7 @@ class TrainedPolicy:
         network = self._network
         layout = network.obs_layout
         floats, bytes_ = np.zeros((1, layout.floats), np.float32), np.zeros((1, layout.bytes), np.uint8)
-        layout.pack(self._observe(sim), floats[0], bytes_[0])
+        layout.pack(self._task.observe(sim, self._obs, self._goal), floats[0], bytes_[0])
         out = network(
             torch.from_numpy(floats), torch.from_numpy(bytes_), self._previous, self._state, torch.tensor([1])
         )
@@ -87,12 +80,6 @@ class TrainedPolicy:
         decoded = network.action_layout.decode(self._previous[0].numpy())
         assert isinstance(decoded, Mapping)
         self._action = dict(decoded)
-
-    def _observe(self, sim: Simulator) -> sensors.Observation:
-        read, pose = sensors.exteroception(sim, self._obs), RobotPose(sim)
-        for key, (_, sensor) in self._sensors.items():
-            read[key] = sensor(sim, pose, self._goal)
-        return read
 
 
 def _first_line(error: Exception) -> str:
