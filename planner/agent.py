@@ -16,7 +16,7 @@ from hab.episodes import SKILLS, Episode
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
 from planner.task_planner import plan
-from planner.zoo import WEIGHTS, ZOO, ZooError, find
+from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, entries, find
 from skills import SPECS
 from skills.oracle import make_oracle
 from skills.skill import SkillPolicy
@@ -52,35 +52,21 @@ def check_agent(agent: Agent, name: str, obs: str) -> None:
     """Raise `AgentError` if the agent lacks a skill to play `name`, a scenario or a skill."""
     if agent.skills == "oracle":
         return
-    folder = _folder(agent)
-    try:
-        found = {skill: find(folder, skill, agent.skill_nav, obs) for skill in skills_needed(name, agent)}
-    except ZooError as error:
-        raise AgentError(str(error)) from error
-    missing = [skill for skill, entry in found.items() if entry is None]
-    if missing:
-        variant = "" if missing == ["navigate"] else f" {'with' if agent.skill_nav else 'without'} base movement"
-        raise AgentError(
-            f"{agent.skills!r} holds no policy of {', '.join(missing)}{variant} for {obs} observations: train it with "
-            "tpsrl train-skill, or use --skills oracle"
-        )
+    _entries(agent, name, obs)
 
 
 def load_policies(agent: Agent, name: str, obs: str = "laser") -> dict[str, SkillPolicy]:
     """Return a policy for every skill that `name`, a scenario or a skill, needs. Raises `AgentError`."""
-    check_agent(agent, name, obs)
-    needed = skills_needed(name, agent)
     if agent.skills == "oracle":
-        return {skill: make_oracle(skill, agent.skill_nav) for skill in needed}
+        return {skill: make_oracle(skill, agent.skill_nav) for skill in skills_needed(name, agent)}
+    found = _entries(agent, name, obs)
     import torch  # slow to import, and oracles do without
 
     from skills.trained import TrainedPolicy, WeightsError
 
     torch.set_num_threads(1)  # for one row, more only get in each other's way
     policies: dict[str, SkillPolicy] = {}
-    for skill in needed:
-        entry = find(_folder(agent), skill, agent.skill_nav, obs)
-        assert entry is not None
+    for skill, entry in found.items():
         config = entry.config
         try:
             policies[skill] = TrainedPolicy(
@@ -89,6 +75,24 @@ def load_policies(agent: Agent, name: str, obs: str = "laser") -> dict[str, Skil
         except (WeightsError, OSError) as error:
             raise AgentError(str(error)) from error
     return policies
+
+
+def _entries(agent: Agent, name: str, obs: str) -> dict[str, Entry]:
+    """Return the trained policy of every skill that `name` needs. Raises `AgentError`."""
+    try:
+        there = entries(_folder(agent))
+    except ZooError as error:
+        raise AgentError(str(error)) from error
+    needed = skills_needed(name, agent)
+    found = {skill: entry for skill in needed if (entry := find(there, skill, agent.skill_nav, obs))}
+    missing = [skill for skill in needed if skill not in found]
+    if missing:
+        variant = "" if missing == ["navigate"] else f" {'with' if agent.skill_nav else 'without'} base movement"
+        raise AgentError(
+            f"{agent.skills!r} holds no policy of {', '.join(missing)}{variant} for {obs} observations: train it with "
+            "tpsrl train-skill, or use --skills oracle"
+        )
+    return found
 
 
 def _folder(agent: Agent) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,9 +60,9 @@ def entries(folder: Path) -> list[Entry]:
     return sorted(found.values(), key=lambda e: (SKILLS.index(e.config.skill), not e.config.nav, e.config.obs))
 
 
-def find(folder: Path, skill: str, base_movement: bool, obs: str) -> Entry | None:
-    """Return the policy for a job, if `folder` holds one; Navigate always drives."""
-    for entry in entries(folder):
+def find(found: Iterable[Entry], skill: str, base_movement: bool, obs: str) -> Entry | None:
+    """Return the policy for a job, if there is one; Navigate always drives."""
+    for entry in found:
         config = entry.config
         if (config.skill, config.nav, config.obs) == (skill, base_movement or skill == "navigate", obs):
             return entry

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import run
 
 from hab.mujoco import gl
-from tpsrl.cli import main
 
 ROOT = Path(__file__).parents[2]
 CASES = {
@@ -54,14 +54,6 @@ CASES = {
     "unknown command": (["evaluate", "tidy_house"], "No such command"),
     "missing name": (["eval"], "Missing argument"),
 }
-
-
-def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["tpsrl", *arguments])
-    with pytest.raises(SystemExit) as exit_info:
-        main()
-    assert isinstance(exit_info.value.code, int)
-    return exit_info.value.code
 
 
 @pytest.mark.parametrize(("arguments", "said"), CASES.values(), ids=CASES)

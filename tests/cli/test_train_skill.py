@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import command_line
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -21,7 +22,6 @@ from safetensors.torch import load_file
 from configs.schema import ConfigError, load_train_config, read_train_config, train_config_yaml
 from skills import TASKS, make_env
 from skills.training import fit_policy
-from tpsrl.cli import main
 from ver_core.policy import RecurrentPolicy
 from ver_core.trainer import Trainer
 
@@ -68,11 +68,7 @@ BAD = {
 
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Run the command in this process; only for what ends before any training."""
-    monkeypatch.setattr(sys, "argv", ["tpsrl", "train-skill", *arguments])
-    with pytest.raises(SystemExit) as exit_info:
-        main()
-    assert isinstance(exit_info.value.code, int)
-    return exit_info.value.code
+    return command_line.run(["train-skill", *arguments], monkeypatch)
 
 
 def start(*command: str) -> subprocess.Popen[str]:

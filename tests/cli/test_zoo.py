@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import run
 from PIL import Image
 
 from configs.schema import read_train_config
@@ -15,7 +16,6 @@ from eval.evaluate import Request, evaluate
 from planner.agent import Agent, AgentError, check_agent
 from planner.zoo import ZOO, entries, find
 from skills import TASKS
-from tpsrl.cli import main
 
 ROOT = Path(__file__).parents[2]
 TINY = ["train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "64"]
@@ -27,14 +27,6 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", *TINY, "--out", str(out)]
     subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
     return out
-
-
-def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["tpsrl", *arguments])
-    with pytest.raises(SystemExit) as exit_info:
-        main()
-    assert isinstance(exit_info.value.code, int)
-    return exit_info.value.code
 
 
 def test_publishing_lists_measures_and_plays(
@@ -99,7 +91,7 @@ def test_the_packaged_zoo_is_whole() -> None:
     """Every policy has a card with its val success, is small, and lies in the folder that its configuration names."""
     for entry in entries(ZOO):
         assert entry.folder.name == entry.name and entry.config.skill in TASKS
-        assert find(ZOO, entry.config.skill, entry.config.nav, entry.config.obs) == entry
+        assert find(entries(ZOO), entry.config.skill, entry.config.nav, entry.config.obs) == entry
         assert (entry.folder / "policy.safetensors").stat().st_size < 5_000_000
         card = json.loads((entry.folder / "card.json").read_text())
         assert card["results"]["val"]["episodes"] >= 100
