@@ -58,6 +58,18 @@ class WandbConfig:
 
 
 @dataclass
+class DemonstrationsConfig:
+    """What the oracles show before reinforcement learning begins (skills/demonstrations.py)."""
+
+    rounds: int = 0
+    """0: nothing; the policy starts from random weights."""
+    episodes: int = 1000
+    """In each round."""
+    epochs: int = 15
+    """Passes over all that has been shown so far, after each round."""
+
+
+@dataclass
 class TrainSkillConfig:
     """`configs/train_skill.yaml`: what is trained, how, and where the results go."""
 
@@ -70,8 +82,7 @@ class TrainSkillConfig:
     """Control steps (1/30 s) that each action is held for. Training's steps are such actions."""
     chain_starts: float = 0.0
     """Share of the start states that are as the chain hands over, instead of the task's own."""
-    midway_starts: float = 0.0
-    """Share of the start states that have the skill half done (skills/starts.py)."""
+    demonstrations: DemonstrationsConfig = field(default_factory=DemonstrationsConfig)
     out: str = ""
     """The run's folder."""
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -98,11 +109,19 @@ def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
     config.policy.check()
     if config.action_repeat < 1:
         raise ConfigError(f"action_repeat={config.action_repeat}: must be at least 1")
-    for name, share in (("chain_starts", config.chain_starts), ("midway_starts", config.midway_starts)):
-        if not 0.0 <= share <= 1.0:
-            raise ConfigError(f"{name}={share}: must lie between 0 and 1")
-    if config.chain_starts + config.midway_starts > 1.0:
-        raise ConfigError("chain_starts and midway_starts: are shares of the same start states, but add up to over 1")
+    if not 0.0 <= config.chain_starts <= 1.0:
+        raise ConfigError(f"chain_starts={config.chain_starts}: must lie between 0 and 1")
+    shown = config.demonstrations
+    least_of = {"rounds": 0, "episodes": 1, "epochs": 1}
+    for name, least in least_of.items():
+        number = getattr(shown, name)
+        if number < least:
+            raise ConfigError(f"demonstrations.{name}={number}: must be at least {least}")
+    if shown.rounds and (config.policy.rnn_layers or config.policy.previous_action):
+        raise ConfigError(
+            "demonstrations.rounds: clones a policy without memory; set policy.rnn_layers=0 and "
+            "policy.previous_action=false, or demonstrations.rounds=0"
+        )
     if config.wandb.mode not in WANDB_MODES:
         raise ConfigError(f"wandb.mode={config.wandb.mode}: choose from {', '.join(WANDB_MODES)}")
     return config

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
-import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -31,6 +29,7 @@ from planner.agent import Agent, chain_limits, load_policies, play_episode, play
 from planner.chain import TraceRow
 from planner.task_planner import interactions, plan
 from skills.skill import SkillPolicy
+from ver_core.signals import die_with_parent
 
 UNSTABLE = "unstable physics"
 """Why an episode failed that the simulator could not go on with."""
@@ -194,7 +193,7 @@ def _in_process(request: Request) -> Generator[EpisodeResult]:
 def _in_pool(request: Request, workers: int) -> Generator[EpisodeResult]:
     """Yield results as they come. Fresh (spawned) processes: OpenGL and threads do not survive a fork."""
     others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_die_with_parent)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=die_with_parent)
     # Not `concurrent.futures.wait`: an interrupt in it can leave futures locked, and then the pool never ends.
     done: SimpleQueue[Future[EpisodeResult]] = SimpleQueue()
     waiting = request.episodes
@@ -216,18 +215,6 @@ def _in_pool(request: Request, workers: int) -> Generator[EpisodeResult]:
             for process in multiprocessing.active_children():
                 if process not in others:
                     process.kill()  # they do not listen to SIGTERM
-
-
-def _die_with_parent() -> None:
-    """Make a worker end when its parent does, however that ended (a worker waiting for work would not notice)."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 from collections import Counter
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "obs": config.obs,
         "action_repeat": config.action_repeat,
         "chain_starts": config.chain_starts,
-        "midway_starts": config.midway_starts,
+        "demonstrations": asdict(config.demonstrations),
     }
 
 

@@ -15,17 +15,23 @@ from hab import robot
 from hab.simulator import Simulator
 
 Observation = dict[str, NDArray[np.float32]]
-OBSERVATION_SETS = {"laser": "laser", "depth": "head_depth"}
-"""Name of an observation set -> the key of its exteroceptive sensor."""
+OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
+    "laser": {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)},
+    "depth": {"head_depth": (robot.DEPTH_SIZE, robot.DEPTH_SIZE, 1)},
+}
+"""Name of an observation set -> its exteroceptive sensors' keys and shapes.
+
+The laser sees nothing but what stands on the floor; three columns of the head's depth image show whether there is a
+board above an object, or a drawer that is open, at a hundredth of the image's cost.
+"""
 _REST_EE = tuple(robot.REST_EE_BASE.tolist())
 
 
 def exteroception_space(observation_set: str) -> dict[str, spaces.Box]:
-    """Return the key and space of the laser (64,) or of the head depth (128, 128, 1), both in [0, 1]."""
+    """Return the keys and spaces of an observation set's exteroceptive sensors, all in [0, 1]."""
     if observation_set not in OBSERVATION_SETS:
         raise ValueError(f"unknown observation set {observation_set!r}; choose from {', '.join(OBSERVATION_SETS)}")
-    shape = (robot.LASER_RAYS,) if observation_set == "laser" else (robot.DEPTH_SIZE, robot.DEPTH_SIZE, 1)
-    return {OBSERVATION_SETS[observation_set]: spaces.Box(0.0, 1.0, shape, np.float32)}
+    return {key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in OBSERVATION_SETS[observation_set].items()}
 
 
 def vector_space(size: int) -> spaces.Box:
@@ -48,7 +54,9 @@ class RobotPose:
 
 
 def exteroception(sim: Simulator, observation_set: str) -> Observation:
-    return {"laser": sim.laser()} if observation_set == "laser" else {"head_depth": sim.depth()}
+    if observation_set == "depth":
+        return {"head_depth": sim.depth()}
+    return {"laser": sim.laser(), "head_scan": sim.head_scan()}
 
 
 def joint(sim: Simulator) -> NDArray[np.float32]:

@@ -123,6 +123,11 @@ class Simulator(Protocol):
         """(128, 128, 1) head depth in [0, 1] (metres / 10)."""
         ...
 
+    def head_scan(self) -> NDArray[np.float32]:
+        """(48,) ranges from the head depth camera in [0, 1] (metres / 3), the robot itself left out: three columns of
+        16, right to left, each from the floor up."""
+        ...
+
     def laser(self) -> NDArray[np.float32]:
         """(64,) ranges of the base laser in [0, 1] (metres / 10), right to left."""
         ...

@@ -19,7 +19,7 @@ from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK
 from hab.openings import grid_with_openings, handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from skills.skill import Goal
-from skills.starts import YAW_NOISE_RAD, Start, StartKind, arms_at, at_position, facing, handover_poses, partway
+from skills.starts import YAW_NOISE_RAD, Start, StartKind, at_position, facing, handover_poses
 from skills.task import SkillTask, State, ee_distance
 
 STATE_REWARD = 10.0
@@ -31,11 +31,8 @@ SPAWN_REGION_SCALE = 0.2
 """Start boxes shrink to this share of their sides (hab_facts: `spawn_region_scale`)."""
 HANDOVER_RAD = 1.0
 """Navigate comes from the side at most this far off the direction in which the front looks."""
-MIDWAY = 0.8
-"""Start states with the handle in hand go up to this share of the way."""
-HANDLE_OUT_M, BEFORE_HANDLE_M = 0.02, (0.03, 0.15)
-"""How far the cup's rim is before a handle's centre, holding it and about to."""
-HANDLE_PITCHES_RAD = (0.2, 0.4, 0.6, 0.8)
+TOUCH_M = 0.10
+"""A hand so near to where the handle is when closed must have pushed the front there."""
 _CANDIDATES = 30
 
 Range = tuple[float, float]
@@ -61,8 +58,6 @@ class Articulated(SkillTask[ArticulatedState]):
     keys = ("handle_start_sensor", "joint", "ee_pos", "is_holding", "relative_resting_position")
     """habitat's, and where the handle is when closed, as Pick gets its object's place: drawers lie above each other,
     and nothing else says which one is meant."""
-    max_steps = 400
-    """habitat: 200. Here a cup draws the door along its arc, and the base, 2.5 times slower, has to go round it."""
     slack_reward = 0.0
     force_pen_per_n = 0.0
 
@@ -80,9 +75,7 @@ class Articulated(SkillTask[ArticulatedState]):
         episode = make_episode("set_table", self.split, index)
         choices = [a for a in scene.articulations if a.kind == self.kind]
         articulation = choices[int(rng.integers(len(choices)))]
-        midway = kind == "midway" and GRIP in self.parts
-        gripped = midway and rng.random() < 0.5
-        position = float(rng.uniform(*((0.0, MIDWAY * self.goal_position) if gripped else self.start_range)))
+        position = float(rng.uniform(*self.start_range))
         if position:
             episode = at_position(scene, episode, articulation.name, position)
         handle = handle_at(articulation, position)
@@ -103,16 +96,7 @@ class Articulated(SkillTask[ArticulatedState]):
             yaw = facing((x, y), handle) + YAW_NOISE_RAD * float(rng.standard_normal())
             if not grid.is_free(x, y):
                 continue
-            start = Start(replace(episode, robot=(x, y, yaw)), goal)
-            if not midway:
-                yield start
-            else:
-                out = rotated(outward, (HANDLE_OUT_M if gripped else float(rng.uniform(*BEFORE_HANDLE_M)), 0.0))
-                grip = handle[0] + float(out[0]), handle[1] + float(out[1]), handle[2]
-                for arm in arms_at((x, y, yaw), rng, grip, HANDLE_PITCHES_RAD):
-                    yield replace(
-                        start, held=articulation.name if gripped else "", arm=arm if gripped else partway(rng, arm)
-                    )
+            yield Start(replace(episode, robot=(x, y, yaw)), goal)
 
     def measure(self, common: State) -> ArticulatedState:
         name, sim = self.goal.articulation, self.sim
@@ -158,6 +142,8 @@ class Articulated(SkillTask[ArticulatedState]):
 
 class Open(Articulated):
     parts = (ARM, GRIP)
+    memories: ClassVar = {"has_held": lambda sim, goal: sim.held != ""}
+    """Nothing else tells a drawer that is open from one that is closed: the laser looks under it."""
 
     def at_goal(self, position: float) -> bool:
         return position > self.goal_position - OPEN_SLACK
@@ -167,6 +153,7 @@ class Close(Articulated):
     """The suction is off: fronts are pushed."""
 
     parts = (ARM,)
+    memories: ClassVar = {"has_touched": lambda sim, goal: ee_distance(sim, goal[0]) < TOUCH_M}
     goal_position = 0.0
     rest_reward_per_m = 1.0
 

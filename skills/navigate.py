@@ -61,10 +61,6 @@ class Navigate(SkillTask[NavigateState]):
             episode = opened(scene, episode, rng)
         goal = _goal(scene, episode, target, held, container if to_closed else "")
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
-        if kind == "midway":
-            for pose in poses_near(grid, rng, *_goal_place(scene, episode, goal, held)):
-                yield Start(replace(episode, robot=pose), goal, held)
-            return
         if kind == "chain":
             for pose in self._after_another(scene, episode, grid, rng):
                 yield Start(replace(episode, robot=pose), goal, held)

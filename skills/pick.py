@@ -21,9 +21,7 @@ from skills.starts import (
     draw_episode,
     handover_poses,
     moved_receptacle,
-    partway,
     poses_near,
-    reaching_poses,
     working_pose,
 )
 from skills.task import SkillTask, State, ee_distance, to_mm
@@ -54,12 +52,6 @@ class Pick(SkillTask[PickState]):
         receptacle = moved_receptacle(scene, target.start_receptacle, episode.joints)
         position = episode.objects[target.object][0]
         goal = Goal(target.start_pos, target.object)
-        if kind == "midway":
-            # Near, with the hand on its way to the object, or with the object in hand.
-            held = target.object if rng.random() < 0.3 else ""
-            for pose, arm in reaching_poses(grid, rng, receptacle, position, target.object):
-                yield Start(replace(episode, robot=pose), goal, held, arm=arm if held else partway(rng, arm))
-            return
         if kind == "chain" and self.base_movement:
             poses = handover_poses(grid, rng, target.start_pos, working_pose(grid, receptacle, position))
         else:

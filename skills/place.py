@@ -21,9 +21,7 @@ from skills.starts import (
     closest_poses,
     draw_episode,
     handover_poses,
-    partway,
     poses_near,
-    reaching_poses,
     working_pose,
 )
 from skills.task import SkillTask, State, to_mm
@@ -59,11 +57,6 @@ class Place(SkillTask[PlaceState]):
         target = episode.targets[int(rng.integers(len(episode.targets)))]
         receptacle = scene.receptacle(target.goal_receptacle)
         goal = Goal(target.goal_pos, target.object)
-        if kind == "midway":
-            # Near, with the hand on its way to the goal.
-            for pose, arm in reaching_poses(grid, rng, receptacle, target.goal_pos, target.object):
-                yield Start(replace(episode, robot=pose), goal, target.object, arm=partway(rng, arm))
-            return
         tilt = 0.0
         if kind == "chain":
             tilt = float(rng.uniform(*TILTS_RAD))

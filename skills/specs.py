@@ -1,7 +1,7 @@
 """The seven skills as the chain sees them: termination rules, post-conditions, time limits (hab_facts.md).
 
-The base is 2.5 times slower than habitat's, so Navigate's 300 steps become 750. The manipulation skills get 330 rather
-than habitat's 200: the 300 of Pick's and Place's own tasks, and what the slower base takes longer to drive in and out.
+The base is 2.5 times slower than habitat's, so Navigate's 300 steps become 750; the manipulation skills get as many as
+in their own tasks.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from hab.actions import ARM, BASE, GRIP, STOP, Action, stop_called
 from hab.measures import PLACED_M, articulation_closed, articulation_open, at_rest, holding, navigated
 from hab.simulator import Simulator
-from skills.skill import Goal, Progress, SkillSpec
+from skills.skill import MANIPULATION_STEPS, Goal, Progress, SkillSpec
 
 
 def _stopped(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
@@ -58,11 +58,11 @@ SPECS: dict[str, SkillSpec] = {
     spec.name: spec
     for spec in (
         SkillSpec("navigate", 750, (BASE, STOP), _stopped, _arrived),
-        SkillSpec("pick", 330, _HAND, _holds_at_rest, lambda sim, goal: holding(sim, goal.object)),
-        SkillSpec("place", 330, _HAND, _released_at_rest, _placed),
-        SkillSpec("open_cabinet", 330, _HAND, _drawn_at_rest, _open),
-        SkillSpec("open_fridge", 330, _HAND, _drawn_at_rest, _open),
-        SkillSpec("close_cabinet", 330, _PUSH, _back_at_rest, _closed),
-        SkillSpec("close_fridge", 330, _PUSH, _back_at_rest, _closed),
+        SkillSpec("pick", MANIPULATION_STEPS, _HAND, _holds_at_rest, lambda sim, goal: holding(sim, goal.object)),
+        SkillSpec("place", MANIPULATION_STEPS, _HAND, _released_at_rest, _placed),
+        SkillSpec("open_cabinet", MANIPULATION_STEPS, _HAND, _drawn_at_rest, _open),
+        SkillSpec("open_fridge", MANIPULATION_STEPS, _HAND, _drawn_at_rest, _open),
+        SkillSpec("close_cabinet", MANIPULATION_STEPS, _PUSH, _back_at_rest, _closed),
+        SkillSpec("close_fridge", MANIPULATION_STEPS, _PUSH, _back_at_rest, _closed),
     )
 }

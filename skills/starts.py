@@ -13,9 +13,7 @@ from hab.arm import cup_pose, solve
 from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M
 from hab.navgrid import NavGrid
-from hab.objects import OBJECTS
 from hab.openings import drawn_out, rotated
-from hab.robot import REST_Q
 from hab.scene import DRAWER_OPEN_M, Receptacle, Scene
 from skills.skill import Goal
 
@@ -32,11 +30,8 @@ FLAT_PITCHES_RAD = tuple(np.deg2rad((15, 25, 35)))
 """How steeply the cup may come at an object: under a low ceiling only flat."""
 _CANDIDATES = 40
 
-LIFTED_M = (0.01, 0.15)
-"""How high above an object's place the hand is in start states from the middle of Pick and Place."""
-StartKind = Literal["task", "chain", "midway"]
-"""As the skill's own task has it; as the skill called before leaves things; with the skill half done."""
-Joints = tuple[float, ...]
+StartKind = Literal["task", "chain"]
+"""As the skill's own task has it; as the skill called before leaves things."""
 Pose = tuple[float, float, float]
 """Base x, y (m) and yaw (rad) in the world."""
 
@@ -52,8 +47,6 @@ class Start:
     """The object, or the articulation whose handle, in hand."""
     tilt_rad: float = 0.0
     """How far it leans (`Simulator.hold`)."""
-    arm: tuple[float, ...] = ()
-    """Joint positions (rad) of the arm; none: at rest."""
 
 
 def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int) -> Episode:
@@ -162,38 +155,6 @@ def arm_reaches(base: Pose, receptacle: Receptacle, position: Sequence[float]) -
     at, above = np.array([dx, dy, position[2]]), np.array([dx, dy, position[2] + LIFT_M])
     pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
     return any(solve(cup_pose(at, p)) is not None and solve(cup_pose(above, p)) is not None for p in pitches)
-
-
-def arms_at(base: Pose, rng: np.random.Generator, point: Sequence[float], pitches: Sequence[float]) -> Iterator[Joints]:
-    """Yield arm poses with the cup's rim at a point, at pitches in random order."""
-    x, y, yaw = base
-    dx, dy = rotated(-yaw, (point[0] - x, point[1] - y))
-    for pitch in rng.permutation(pitches):
-        arm = solve(cup_pose(np.array([dx, dy, point[2]]), float(pitch)))
-        if arm is not None:
-            yield tuple(arm.tolist())
-
-
-def reaching_poses(
-    grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float], name: str
-) -> Iterator[tuple[Pose, Joints]]:
-    """Yield base poses near a position, each with arm poses that have the hand a little above object `name` there."""
-    pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
-    for pose in closest_poses(grid, rng, receptacle, position):
-        for arm in arms_at(pose, rng, lifted(rng, position, name), pitches):
-            yield pose, arm
-
-
-def partway(rng: np.random.Generator, arm: Joints) -> Joints:
-    """Return an arm pose somewhere on the straight way (in joint space) from rest to another one."""
-    share = float(rng.uniform())
-    return tuple((REST_Q + share * (np.array(arm) - REST_Q)).tolist())
-
-
-def lifted(rng: np.random.Generator, position: Sequence[float], name: str) -> tuple[float, float, float]:
-    """Return where the cup is when it has just lifted an object off a position, or is about to reach it."""
-    x, y, z = position
-    return x, y, z + OBJECTS[name].grasp_height_m + float(rng.uniform(*LIFTED_M))
 
 
 def facing(base: Sequence[float], position: Sequence[float]) -> float:

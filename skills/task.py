@@ -25,7 +25,7 @@ from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
-from skills.skill import Goal
+from skills.skill import MANIPULATION_STEPS, Goal
 from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
@@ -75,6 +75,8 @@ SENSORS: dict[str, Sensor] = {
         lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1]),
     ),
 }
+Memory = Callable[[Simulator, NDArray[np.float64]], bool]
+"""A function of the simulator and the goal's position (1, 3), of which only what sensors tell is used."""
 """A skill's `goal.position` is its object's start or goal, its handle when closed, or its navigation target."""
 
 
@@ -91,9 +93,13 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     """Action parts without the base."""
     keys: ClassVar[tuple[str, ...]]
     """Observations besides laser or depth."""
-    max_steps: ClassVar[int] = 300
+    memories: ClassVar[dict[str, Memory]] = {}
+    """Observations of 0 or 1: whether something that the sensors tell has been so since the call began."""
+    max_steps: int = MANIPULATION_STEPS
     slack_reward: ClassVar[float] = -0.005
     force_pen_per_n: ClassVar[float] = FORCE_PEN_PER_N
+
+    _state: S
 
     def __init__(
         self,
@@ -104,17 +110,15 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         render_mode: str | None = None,
         action_repeat: int = 1,
         chain_starts: float = 0.0,
-        midway_starts: float = 0.0,
     ) -> None:
         """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
         hand takes or loses something.
 
-        `chain_starts`, `midway_starts`: shares of the start states, for training, that are not the task's own: as the
-        chain hands over, and with the skill half done.
+        `chain_starts`: share of the start states, for training, that are as the chain hands over, not the task's own.
         """
         self._sampler = EpisodeSampler(split, index)
         self.split, self.obs, self.base_movement = split, obs, base_movement
-        self.action_repeat, self._chain_starts, self._midway_starts = action_repeat, chain_starts, midway_starts
+        self.action_repeat, self._chain_starts = action_repeat, chain_starts
         self.render_mode = render_mode
         self.sim = make_simulator()
         self.action_space = action_space(self.action_parts(base_movement))
@@ -129,15 +133,26 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     @classmethod
     def observed_space(cls, obs: str) -> spaces.Dict:
         """Return the space of what it sees with an observation set."""
-        return spaces.Dict({**sensors.exteroception_space(obs), **{key: SENSORS[key][0] for key in cls.keys}})
+        told = {key: SENSORS[key][0] for key in cls.keys}
+        remembered = {key: spaces.Box(0.0, 1.0, (1,), np.float32) for key in cls.memories}
+        return spaces.Dict({**sensors.exteroception_space(obs), **told, **remembered})
 
     @classmethod
-    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64]) -> Observation:
-        """Read its sensors; `goal` is the goal's position (1, 3)."""
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: set[str]) -> Observation:
+        """Read its sensors; `goal` is the goal's position (1, 3), `memory` what has been so: empty when a call begins,
+        and changed here."""
         read, pose = sensors.exteroception(sim, obs), RobotPose(sim)
         for key in cls.keys:
             read[key] = SENSORS[key][1](sim, pose, goal)
+        cls.remember(sim, goal, memory)
+        for key in cls.memories:
+            read[key] = np.array([key in memory], np.float32)
         return read
+
+    @classmethod
+    def remember(cls, sim: Simulator, goal: NDArray[np.float64], memory: set[str]) -> None:
+        """Add to `memory` what is so now."""
+        memory.update(key for key, so in cls.memories.items() if so(sim, goal))
 
     # -- what a task defines ---------------------------------------------------------------------------------------
 
@@ -175,25 +190,21 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         super().reset(seed=seed)
         if seed is not None:
             self._sampler.restart()
-        self.start = self._lay_out(self._sampler.draw(self.np_random, options))
-        self.goal = self.start.goal
-        self._goal_position = np.array([self.goal.position], dtype=np.float64)
-        self._force_n = self.sim.force_n
-        self._state = self.measure(self._common(0.0, 0.0))
-        return self._observe(), self._info(self._state, False, "", {})
+        self._lay_out(self._sampler.draw(self.np_random, options))
+        return self.observation(), self._info(self._state, False, "", {})
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         terms: dict[str, float] = {}
         held = self.sim.held
         for _ in range(self.action_repeat):
-            success, reason = self._control_step(action, terms)
+            success, reason = self.control_step(action, terms)
             # Whatever the hand has taken or lost is answered at once.
             if success or reason or self.sim.held != held:
                 break
         truncated = reason == "timeout"
         terminated = success or (reason != "" and not truncated)
         info = self._info(self._state, success, reason, terms)
-        return self._observe(), float(sum(terms.values())), terminated, truncated, info
+        return self.observation(), float(sum(terms.values())), terminated, truncated, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """(480, 640, 3) third-person view, if `render_mode` is "rgb_array"."""
@@ -204,7 +215,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
+    def control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
         """Play one control step and add up its reward's terms; return success, and why the episode ends or ""."""
         self.sim.step(action)
         was = self._state
@@ -228,29 +239,31 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             reason = "timeout"
         return success, reason
 
-    def _lay_out(self, index: int) -> Start:
+    def _lay_out(self, index: int) -> None:
         """Find start state `index` and put the simulator there: a pure function of skill, variant, split and index."""
         scene = load_scene(scene_seed(self.split, index))
         variant = [SKILLS.index(self.skill), int(self.base_movement), SPLITS.index(self.split), index]
-        kind = self._kind(np.random.default_rng([*variant, _ATTEMPTS]).random())
+        chain = np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
         for attempt in range(_ATTEMPTS):
+            rng = np.random.default_rng([*variant, attempt])
             try:
-                for start in self.draw(scene, np.random.default_rng([*variant, attempt]), index, kind):
-                    self.sim.reset(start.episode)
-                    if start.arm:
-                        self.sim.place_robot(np.array(start.episode.robot), np.array(start.arm))
-                    if start.held:
-                        self.sim.hold(start.held, start.tilt_rad)
+                for start in self.draw(scene, rng, index, "chain" if chain else "task"):
+                    self._begin(start)
                     if not self.sim.collides():
-                        return start
+                        self._force_n = self.sim.force_n
+                        self._state = self.measure(self._common(0.0, 0.0))
+                        return
             except Unsolvable:
                 continue
         raise RuntimeError(f"no {self.skill} start fits apartment {scene.seed} ({self.split} {index})")
 
-    def _kind(self, draw: float) -> StartKind:
-        if draw < self._chain_starts:
-            return "chain"
-        return "midway" if draw < self._chain_starts + self._midway_starts else "task"
+    def _begin(self, start: Start) -> None:
+        self.start, self.goal = start, start.goal
+        self._goal_position = np.array([self.goal.position], dtype=np.float64)
+        self.sim.reset(start.episode)
+        if start.held:
+            self.sim.hold(start.held, start.tilt_rad)
+        self._memory: set[str] = set()
 
     def _common(self, force_added_n: float, force_total_n: float) -> State:
         sim = self.sim
@@ -266,8 +279,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         added = max(0.0, rise)
         return added, total_n + added
 
-    def _observe(self) -> Observation:
-        return self.observe(self.sim, self.obs, self._goal_position)
+    def observation(self) -> Observation:
+        """Read what it sees now."""
+        return self.observe(self.sim, self.obs, self._goal_position, self._memory)
 
     def _info(self, now: S, success: bool, reason: str, terms: dict[str, float]) -> dict[str, Any]:
         return {

@@ -53,6 +53,7 @@ class TrainedPolicy:
         self._state = torch.zeros(1, network.state_size)
         self._previous = torch.from_numpy(network.action_layout.none)[None]
         self._left, self._held = 0, ""
+        self._memory: set[str] = set()
         self._action: Action = {}
         self.value = 0.0
         """What the critic expected of the last observation acted on."""
@@ -71,12 +72,12 @@ class TrainedPolicy:
         network = self._network
         layout = network.obs_layout
         floats, bytes_ = np.zeros((1, layout.floats), np.float32), np.zeros((1, layout.bytes), np.uint8)
-        layout.pack(self._task.observe(sim, self._obs, self._goal), floats[0], bytes_[0])
+        layout.pack(self._task.observe(sim, self._obs, self._goal, self._memory), floats[0], bytes_[0])
         out = network(
             torch.from_numpy(floats), torch.from_numpy(bytes_), self._previous, self._state, torch.tensor([1])
         )
         noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
-        self._previous, self._state, self.value = out.distribution.sample(noise), out.state, float(out.value)
+        self._previous, self._state, self.value = out.distribution.calm(noise), out.state, float(out.value)
         decoded = network.action_layout.decode(self._previous[0].numpy())
         assert isinstance(decoded, Mapping)
         self._action = dict(decoded)

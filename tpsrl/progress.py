@@ -40,6 +40,14 @@ def frame_progress(name: str) -> Iterator[Callable[[int, int], None]]:
         yield on_frame
 
 
+@contextmanager
+def demonstration_progress(name: str, episodes: int) -> Iterator[Callable[[int, str], None]]:
+    """Show what the oracles have shown; yields the function to call with episodes more, and how it goes."""
+    with _bar("{task.fields[state]}") as bar:
+        task = bar.add_task(name, total=episodes, state="")
+        yield lambda more, state: bar.update(task, advance=more, state=state)
+
+
 def _bar(extra: str) -> Progress:
     return Progress(
         TextColumn("{task.description}"),

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
+import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
+from safetensors.torch import save_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from hab.backend import SIMULATORS
 from hab.sensors import OBSERVATION_SETS
 from skills import TASKS
+from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.training import env_factory, fit_policy
 from tpsrl.commands import Failure
 from tpsrl.inputs import BadInput
+from tpsrl.progress import demonstration_progress
 from ver_core.checkpoint import CheckpointError
+from ver_core.distributed import World
 from ver_core.learner import LearningFailure
+from ver_core.policy import RecurrentPolicy
 from ver_core.reporting import RECENT_EPISODES
 from ver_core.run_directory import RunError
 from ver_core.spaces import UnsupportedSpace
 from ver_core.trainer import Result, Trainer
 from ver_core.worker_pool import EnvironmentFailure
 
+CLONED = "cloned"
+"""Folder in a run's: the policy before reinforcement learning."""
 MAY_CHANGE = ("out", "train.total_steps")
 """What a resumed run may do otherwise than before."""
 
@@ -47,16 +59,15 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
 
         prepare_rendering()
     name = f"{config.skill} ({'nav' if config.nav else 'no nav'}, {config.obs})"
+    task: dict[str, Any] = {
+        "obs": config.obs,
+        "base_movement": config.nav,
+        "action_repeat": config.action_repeat,
+        "chain_starts": config.chain_starts,
+    }
     try:
         trainer = Trainer(
-            env_factory(
-                config.skill,
-                obs=config.obs,
-                base_movement=config.nav,
-                action_repeat=config.action_repeat,
-                chain_starts=config.chain_starts,
-                midway_starts=config.midway_starts,
-            ),
+            env_factory(config.skill, **task),
             config.train,
             config.policy,
             out=out,
@@ -64,6 +75,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
             config_yaml=train_config_yaml(config),
             wandb_mode=config.wandb.mode,
             description=name,
+            begin=partial(_clone_oracle, config, task, out) if config.demonstrations.rounds else None,
         )
     except (ConfigError, UnsupportedSpace, RunError, CheckpointError) as error:
         raise BadInput(str(error)) from error
@@ -72,6 +84,10 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     before = trainer.steps
     try:
         result = trainer.train()
+    except KeyboardInterrupt:
+        raise Failure(f"interrupted while cloning the oracle: nothing is kept; remove {out}, start again") from None
+    except NothingShown as error:
+        raise Failure(f"{error}; train with demonstrations.rounds=0") from error
     except RunError as error:
         raise BadInput(str(error)) from error
     except (EnvironmentFailure, LearningFailure, CheckpointError) as error:
@@ -79,6 +95,21 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     if trainer.world.rank == 0:
         click.echo(_summary(name, config, result, before, out))
     return result
+
+
+def _clone_oracle(config: TrainSkillConfig, task: dict[str, Any], out: Path, policy: RecurrentPolicy) -> None:
+    """Give the policy its first weights, and keep them as a run of their own in `out`/cloned."""
+    shown, start = config.demonstrations, time.monotonic()
+    gamma, episodes = config.train.gamma, shown.episodes
+    job = Job(config.skill, task, gamma, config.policy, None, episodes, (config.train.seed,))
+    with demonstration_progress(f"{config.skill}: oracle", shown.rounds * episodes) as on_episodes:
+        clone_oracle(policy, job, shown.rounds, shown.epochs, World(), os.cpu_count() or 1, on_episodes)
+    folder = out / CLONED
+    folder.mkdir()
+    save_file(policy.state_dict(), folder / "policy.safetensors")
+    (folder / "config.yaml").write_text(train_config_yaml(config), encoding="utf-8")
+    facts = {"episodes": shown.rounds * episodes, "seconds": round(time.monotonic() - start)}
+    (folder / "cloned.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 def _check_task(config: TrainSkillConfig) -> None:

@@ -33,15 +33,13 @@ class PolicyConfig:
     rnn_layers: int = 2
     """LSTM layers; 0: a feed-forward policy."""
     rnn_size: int = 512
-    rnn_skip: bool = False
-    """Whether the heads also see what goes into the LSTM: what needs no memory is then learned as fast as without."""
     normalize_vectors: bool = False
     """Whether observations that go in as vectors are normalised by their running mean and deviation."""
     fine_keys: list[str] = field(default_factory=list)
     """Vectors (m) that also go in through tanh at `FINE_SCALES`: the last centimetres matter like the metres before."""
-    gate: str = ""
-    """An observation of one entry, 0 or 1, that switches between two sets of the first layer's weights, where what is
-    right with the one value is wrong with the other; "": none."""
+    gates: list[str] = field(default_factory=list)
+    """Observations of one entry, 0 or 1, that switch between sets of the first layer's weights, where what is right
+    with the one value is wrong with the other."""
     previous_action: bool = True
     """Whether the last action is an input (zeros, and no choice, at an episode's start)."""
     heads: dict[str, str] = field(default_factory=dict)

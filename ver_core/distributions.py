@@ -106,6 +106,10 @@ class _Categorical:
         return -(self.log_p.exp() * self.log_p).sum(dim=(1, 2))
 
 
+def _miss(kind: _Entries, actions: Tensor) -> Tensor:
+    return (actions - kind.mean).abs().sum(dim=1) if isinstance(kind, _Gaussian) else -kind.log_prob(actions)
+
+
 class ActionDistribution:
     """n distributions of flat actions, a row each."""
 
@@ -121,6 +125,24 @@ class ActionDistribution:
         """Return actions (n, A) by inverting the cumulative distribution at `noise` (n, noise_size) in (0, 1)."""
         uniforms = self._group(noise.float().clamp(_EDGE, 1.0 - _EDGE))
         return self._flatten([kind.sample(u) for kind, u in zip(self._kinds, uniforms, strict=True)])
+
+    def calm(self, noise: Tensor) -> Tensor:
+        """Return actions (n, A) as `sample` does, but Gaussian parts at their mean: their spread is for exploring.
+
+        Choices are still drawn: a policy that stops with a small probability at any time never does so otherwise.
+        """
+        uniforms = self._group(noise.float().clamp(_EDGE, 1.0 - _EDGE))
+        pairs = zip(self._kinds, uniforms, strict=True)
+        return self._flatten([k.mode() if isinstance(k, _Gaussian) else k.sample(u) for k, u in pairs])
+
+    def imitation_loss(self, actions: Tensor) -> Tensor:
+        """Return (n,): the absolute error of Gaussian parts' means, and -log p of choices.
+
+        Where an expert does now this, now that, the least absolute error is at one of the two, the least square at
+        neither.
+        """
+        pairs = zip(self._kinds, self._group(actions), strict=True)
+        return _total([_miss(kind, chosen) for kind, chosen in pairs])
 
     def mode(self) -> Tensor:
         """Return the most probable actions (n, A)."""

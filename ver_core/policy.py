@@ -69,8 +69,7 @@ class RecurrentPolicy(nn.Module):
                     nn.init.orthogonal_(parameter)
                 else:
                     nn.init.zeros_(parameter)
-            size = config.rnn_size + (size if config.rnn_skip else 0)
-        self.skip = config.rnn_skip
+            size = config.rnn_size
 
         self.action_head = ActionHead(size, self.action_layout, config)
         self.noise_size: int = self.action_head.noise_size
@@ -92,8 +91,7 @@ class RecurrentPolicy(nn.Module):
         """
         features = self.mlp(self.inputs(floats, bytes_, previous_action))
         if self.lstm is not None:
-            recalled, state = _recur(self.lstm, features, state, batch_sizes)
-            features = torch.cat((features, recalled), dim=1) if self.skip else recalled
+            features, state = _recur(self.lstm, features, state, batch_sizes)
         return Output(self.action_head(features), self.value_head(features).squeeze(1), state)
 
     def learn_normalization(self, floats: Tensor, bytes_: Tensor, world: World) -> None:
@@ -195,9 +193,8 @@ class _Inputs(nn.Module):
         self.action = _PreviousAction(action) if config.previous_action else None
         if self.action is not None:
             self.features += self.action.features
-        self.gate = _gate_column(config.gate, observation) if config.gate else None
-        if self.gate is not None:
-            self.features *= 2
+        self.gates = [_gate_column(name, observation) for name in config.gates]
+        self.features *= 1 + len(self.gates)
 
     def _add(self, name: str, encoder: nn.Module, features: int) -> None:
         self.encoded.append(name)
@@ -218,9 +215,9 @@ class _Inputs(nn.Module):
             pieces += [torch.tanh(close / scale) for scale in FINE_SCALES]
         if self.action is not None:
             pieces.append(self.action(previous_action))
-        if self.gate is not None:
-            on = floats[:, self.gate, None]
-            pieces = [piece * side for side in (1.0 - on, on) for piece in pieces]
+        if self.gates:
+            on = [floats[:, gate, None] for gate in self.gates]
+            pieces = [piece * side for side in (1.0 - on[0], *on) for piece in pieces]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
 
     def read_vectors(self, floats: Tensor, bytes_: Tensor) -> Tensor:
@@ -245,7 +242,7 @@ def _gate_column(name: str, layout: ObsLayout) -> int:
     for key in layout.keys:
         if key.name == name and not key.byte and math.prod(key.shape) == 1:
             return key.start
-    raise ConfigError(f"policy.gate={name}: must name an observation of one float")
+    raise ConfigError(f"policy.gates: {name}: must name an observation of one float")
 
 
 class _PreviousAction(nn.Module):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
+import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import subprocess
@@ -76,3 +78,15 @@ def _requeue(job: str, logger: logging.Logger) -> None:
         logger.warning("scontrol requeue %s failed (%s); queue the job again by hand", job, error.stderr.strip())
     except (OSError, subprocess.TimeoutExpired) as error:
         logger.warning("scontrol requeue %s failed (%s); queue the job again by hand", job, error)
+
+
+def die_with_parent() -> None:
+    """Make a worker end when its parent does, however that ended (a worker waiting for work would not notice)."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -78,8 +78,11 @@ class Trainer:
         wandb_mode: str = "disabled",
         description: str = "training",
         show_progress: bool = True,
+        begin: Callable[[RecurrentPolicy], None] | None = None,
     ) -> None:
         """`make_env` is pickled and called in every env worker.
+
+        begin: gives a new run's policy its first weights.
 
         out: the run's folder; None keeps nothing. config_yaml: what is written there as the resolved configuration
         (default: `train` and `policy`). Raises `ConfigError`, `RunError`, `CheckpointError`, `UnsupportedSpace`,
@@ -108,6 +111,7 @@ class Trainer:
             config_yaml = OmegaConf.to_yaml(OmegaConf.create(self._configs))
         self._config_yaml = config_yaml
         self.run = self._open_run(out, resume)
+        self._begin = begin if saved is None else None
         self._resume_steps = self.steps if saved is not None else None
         self._recent: deque[dict[str, float | str]] = deque(maxlen=RECENT_EPISODES)
         alone = self.world.size == 1 or self._alongside or not train.preempt
@@ -120,6 +124,10 @@ class Trainer:
         and `CheckpointError`.
         """
         try:
+            if self._begin is not None:
+                if self.world.rank == 0:
+                    self._begin(self.policy)
+                self.world.broadcast(self.policy)
             with StopSignals() as signals:
                 result = self._train(signals, on_update)
                 if self.world.rank == 0 and result.interrupted:

@@ -28,7 +28,7 @@ from hab.actions import (
     Action,
 )
 from hab.episodes import Episode, load_grid, load_scene
-from hab.mujoco import fetch
+from hab.mujoco import fetch, rays
 from hab.mujoco.build import ANYTHING, STATIC, scene_to_spec
 from hab.mujoco.render import HeadCamera, ThirdPersonCamera
 from hab.objects import OBJECTS
@@ -52,8 +52,6 @@ _UNSTABLE = (
     mujoco.mjtWarning.mjWARN_BADQVEL,
     mujoco.mjtWarning.mjWARN_BADQACC,
 )
-_LASER_X, _, _LASER_Z = robot.LASER_POS.tolist()
-_LASER_GROUPS = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
 
 
 class SimulationError(RuntimeError):
@@ -89,6 +87,7 @@ class MujocoSimulator:
         self.dropped = False
         """Whether the seal broke in the last step, rather than being released."""
         self._seed = -1
+        self._laser, self._head_scan = rays.laser(), rays.head_scan()
         self._head: HeadCamera | None = None
         self._third: ThirdPersonCamera | None = None
 
@@ -274,30 +273,11 @@ class MujocoSimulator:
 
     def laser(self) -> NDArray[np.float32]:
         """(64,) ranges of the base laser over 220 degrees, right to left, metres / 10 clipped to [0, 1]."""
-        x, y, yaw = self._base.tolist()
-        cos, sin = math.cos(yaw), math.sin(yaw)
-        self._ray_origin[:] = x + _LASER_X * cos, y + _LASER_X * sin, _LASER_Z
-        self._rays_world[:, :2] = (self._rays * complex(cos, sin)).view(np.float64).reshape(-1, 2)
-        mujoco.mj_multiRay(
-            self.model,
-            self.data,
-            self._ray_origin,
-            self._rays_flat,
-            _LASER_GROUPS,
-            True,
-            -1,
-            self._ray_geom,
-            self._ranges,
-            None,
-            robot.LASER_RAYS,
-            robot.LASER_MAX_M,
-        )
-        ranges = self._ranges.astype(np.float32)
-        # mj_multiRay answers -1 where nothing is hit, and may see beyond the cutoff.
-        np.putmask(ranges, ranges < 0.0, robot.LASER_MAX_M)
-        np.minimum(ranges, robot.LASER_MAX_M, out=ranges)
-        ranges *= 1.0 / robot.LASER_MAX_M
-        return ranges
+        return self._laser.ranges(self.model, self.data, self._base)
+
+    def head_scan(self) -> NDArray[np.float32]:
+        """(48,) ranges of the head scan, metres / 3 clipped to [0, 1]."""
+        return self._head_scan.ranges(self.model, self.data, self._base)
 
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""
@@ -366,13 +346,6 @@ class MujocoSimulator:
             for g in range(model.ngeom)
             if g in handles or int(model.geom_bodyid[g]) in bodies
         }
-        angles = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
-        self._rays = np.exp(1j * angles)
-        self._rays_world = np.zeros((robot.LASER_RAYS, 3))
-        self._rays_flat = self._rays_world.reshape(-1)
-        self._ray_origin = np.zeros(3)
-        self._ranges = np.zeros(robot.LASER_RAYS)
-        self._ray_geom = np.zeros(robot.LASER_RAYS, dtype=np.int32)
 
     def _read_contacts(self) -> str:
         """Sum the contact forces on the robot; return the name of what the cup's rim touches ("" for nothing)."""

@@ -77,7 +77,7 @@ def touch(motion: Motion, at: ArmPose, clear_m: float, slow_m: float, end_m: flo
 
     Ends at the first hold: the arm stops where it is, so that its momentum does not break the seal.
     """
-    legs = ((clear_m, min(slow_m, clear_m), 0.008), (min(slow_m, clear_m), end_m, 0.003))
+    legs = ((clear_m, min(slow_m, clear_m), 0.008), (min(slow_m, clear_m), end_m, 0.008))
     for start, end, step in legs:
         for action in motion.arm_line(backed_off(at, start), backed_off(at, end), step_m=step):
             yield action

@@ -1,0 +1,208 @@
+"""What the oracles do, written down for a policy to clone; and what they would do where that policy has got to."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hab.actions import ARM, BASE, STOP, Action
+from skills.oracle import make_oracle
+from skills.task import SkillTask
+from skills.training import env_factory
+from ver_core.cloning import Demonstrations, clone
+from ver_core.config import PolicyConfig
+from ver_core.distributed import World
+from ver_core.policy import RecurrentPolicy
+from ver_core.signals import die_with_parent
+
+NOISE = 0.3
+"""Most noise (standard deviation, of the arm's action) that an oracle is disturbed with, to show how it recovers; it is
+drawn for each episode. The base gets half of it. (Laskey et al. 2017, DART.)"""
+PATIENCE = 1.6
+"""Oracles take their time: they may take this many times a task's steps."""
+LEARNER_SHARE = 0.75
+"""Share of episodes that the learner begins, once there is one."""
+EPISODES_PER_JOB = 25
+
+
+class NothingShown(RuntimeError):
+    """The oracle never succeeded; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Episodes for one process to play."""
+
+    skill: str
+    task: dict[str, Any]
+    """Arguments of skills/task.py."""
+    gamma: float
+    policy: PolicyConfig
+    """Complete (skills.training.fit_policy)."""
+    weights: dict[str, NDArray[Any]] | None
+    """The learner's; None: the oracle begins every episode."""
+    episodes: int
+    seed: tuple[int, ...]
+
+
+def clone_oracle(
+    policy: RecurrentPolicy,
+    job: Job,
+    rounds: int,
+    epochs: int,
+    world: World,
+    workers: int,
+    on_episodes: Callable[[int, str], None] = lambda episodes, state: None,
+) -> None:
+    """Give a policy its first weights: rounds of showing and cloning (DAgger, Ross et al. 2011).
+
+    From the second round on most episodes are begun by what was cloned so far, and the oracle takes over wherever that
+    has led. `on_episodes` is told how many more were played, and how it goes.
+    """
+    parts: list[Demonstrations] = []
+    for number in range(rounds):
+        state = f"round {number + 1} of {rounds}"
+        if number:
+            weights = {name: value.cpu().numpy().copy() for name, value in policy.state_dict().items()}
+            job = replace(job, weights=weights)
+        for shown, played in demonstrate(replace(job, seed=(*job.seed, number)), workers):
+            parts.append(shown)
+            on_episodes(played, state)
+        joined = Demonstrations.join(parts)
+        if not len(joined.actions):
+            raise NothingShown(f"the oracle succeeded in none of {job.episodes} episodes of {job.skill}")
+
+        def on_epoch(epoch: int, loss: float, state: str = state) -> None:
+            on_episodes(0, f"{state}, epoch {epoch}, loss {loss:.2f}")
+
+        clone(policy, joined, epochs, number, world, on_epoch)
+
+
+def demonstrate(job: Job, workers: int) -> Iterator[tuple[Demonstrations, int]]:
+    """Play a job's episodes in parallel; yields what was shown, and in how many episodes.
+
+    The same for any number of workers.
+    """
+    jobs = [
+        replace(job, episodes=min(EPISODES_PER_JOB, job.episodes - start), seed=(*job.seed, start))
+        for start in range(0, job.episodes, EPISODES_PER_JOB)
+    ]
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_prepare) as pool:
+        yield from pool.map(_play, jobs)
+
+
+def _prepare() -> None:
+    """Ctrl-C is the parent's business, and its end is the worker's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
+    torch.set_num_threads(1)
+
+
+def _play(job: Job) -> tuple[Demonstrations, int]:
+    player = _Player(job)
+    return Demonstrations.join([player.episode() for _ in range(job.episodes)]), job.episodes
+
+
+class _Player:
+    """Plays one job's episodes: first the learner, for a while, then the oracle."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.repeat = job.task["action_repeat"]
+        self.rng = np.random.default_rng(job.seed)
+        env = env_factory(job.skill, **{**job.task, "action_repeat": 1})()
+        task = env.unwrapped
+        assert isinstance(task, SkillTask)
+        self.task: SkillTask[Any] = task
+        self.network = RecurrentPolicy(task.observation_space, task.action_space, job.policy)
+        self.network.requires_grad_(False)
+        if job.weights is not None:
+            self.network.load_state_dict({name: torch.from_numpy(value) for name, value in job.weights.items()})
+        self.task.max_steps = int(PATIENCE * self.task.max_steps)
+        self.task.reset(seed=int(self.rng.integers(2**31)))
+
+    def episode(self) -> Demonstrations:
+        """Return what the oracle showed: nothing if it did not succeed."""
+        task, rng = self.task, self.rng
+        task.reset()
+        if self.job.weights is not None and rng.random() < LEARNER_SHARE:
+            for _ in range(int(rng.integers(task.max_steps / PATIENCE / self.repeat))):
+                if self._learner_plays():
+                    return self._shown([], [])
+        oracle = make_oracle(self.job.skill, task.base_movement)
+        oracle.reset(task.sim, task.goal)
+        noise = NOISE * rng.random()
+        steps, rewards = [], []
+        success = done = False
+        while not done:
+            floats, bytes_ = self._observed()
+            spread = {ARM: noise * rng.standard_normal(7), BASE: 0.5 * noise * rng.standard_normal(2)}
+            held, meant, reward = task.sim.held, [], 0.0
+            for _ in range(self.repeat):
+                action = oracle.act(task.sim)
+                action = {part.name: action[part.name] for part in self.network.action_layout.parts}
+                meant.append(np.concatenate(list(action.values())))
+                disturbed = {part: value + spread.get(part, 0.0) for part, value in action.items()}
+                terms: dict[str, float] = {}
+                success, reason = task.control_step(_clipped(disturbed), terms)
+                reward += sum(terms.values())
+                done = success or reason != ""
+                if done or task.sim.held != held:
+                    break
+            steps.append((floats, bytes_, self._switched(np.mean(meant, axis=0))))
+            rewards.append(reward)
+        return self._shown(steps, rewards) if success else self._shown([], [])
+
+    def _learner_plays(self) -> bool:
+        """Let the learner act once; returns whether the episode is over."""
+        floats, bytes_ = self._observed()
+        network, task = self.network, self.task
+        state, none = torch.zeros(1, 0), torch.from_numpy(network.action_layout.none)[None]
+        out = network(torch.from_numpy(floats)[None], torch.from_numpy(bytes_)[None], none, state, torch.tensor([1]))
+        flat = out.distribution.calm(torch.from_numpy(self.rng.random((1, network.noise_size))))
+        action, held = network.action_layout.decode(flat[0].numpy()), task.sim.held
+        action.pop(STOP, None)  # what it would stop at is for the oracle to mend
+        for _ in range(self.repeat):
+            success, reason = task.control_step(action, {})
+            if success or reason:
+                return True
+            if task.sim.held != held:
+                break
+        return False
+
+    def _observed(self) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+        layout = self.network.obs_layout
+        floats, bytes_ = np.zeros(layout.floats, np.float32), np.zeros(layout.bytes, np.uint8)
+        layout.pack(self.task.observation(), floats, bytes_)
+        return floats, bytes_
+
+    def _switched(self, action: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return an action (A,) with what is on or off at its bounds."""
+        for part in self.network.action_layout.parts:
+            if self.job.policy.heads.get(part.name) == "bernoulli":
+                entries = slice(part.start, part.start + part.size)
+                action[entries] = np.where(action[entries] > 0.0, 1.0, -1.0)
+        return action
+
+    def _shown(self, steps: Sequence[tuple[NDArray[Any], ...]], rewards: list[float]) -> Demonstrations:
+        observed, acted = self.network.obs_layout, self.network.action_layout
+        returns, total = np.zeros(len(rewards), np.float32), 0.0
+        for i in reversed(range(len(rewards))):
+            returns[i] = total = rewards[i] + self.job.gamma * total
+        sizes = ((observed.floats, np.float32), (observed.bytes, np.uint8), (acted.size, np.float32))
+        floats, bytes_, actions = (
+            np.array([step[i] for step in steps], dtype).reshape(len(steps), size) for i, (size, dtype) in enumerate(sizes)
+        )
+        return Demonstrations(floats, bytes_, actions, returns)
+
+
+def _clipped(action: Mapping[str, NDArray[Any]]) -> Action:
+    return {part: np.clip(value, -1.0, 1.0).astype(np.float32) for part, value in action.items()}
