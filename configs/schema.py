@@ -117,9 +117,9 @@ def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
         number = getattr(shown, name)
         if number < least:
             raise ConfigError(f"demonstrations.{name}={number}: must be at least {least}")
-    if shown.rounds and (config.policy.rnn_layers or config.policy.previous_action):
+    if shown.rounds and config.policy.previous_action:
         raise ConfigError(
-            "demonstrations.rounds: clones a policy without memory; set policy.rnn_layers=0 and "
+            "demonstrations.rounds: clones a policy that is not told its previous action; set "
             "policy.previous_action=false, or demonstrations.rounds=0"
         )
     if config.wandb.mode not in WANDB_MODES:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -77,7 +77,7 @@ def clone_oracle(
             parts.append(shown)
             on_episodes(played, state)
         joined = Demonstrations.join(parts)
-        if not len(joined.actions):
+        if not joined.expert.any():
             raise NothingShown(f"the oracle succeeded in none of {job.episodes} episodes of {job.skill}")
 
         def on_epoch(epoch: int, loss: float, state: str = state) -> None:
@@ -111,6 +111,14 @@ def _play(job: Job) -> tuple[Demonstrations, int]:
     return Demonstrations.join([player.episode() for _ in range(job.episodes)]), job.episodes
 
 
+class _Step(NamedTuple):
+    floats: NDArray[np.float32]
+    bytes: NDArray[np.uint8]
+    action: NDArray[np.float32]
+    reward: float
+    expert: bool
+
+
 class _Player:
     """Plays one job's episodes: first the learner, for a while, then the oracle."""
 
@@ -130,17 +138,22 @@ class _Player:
         self.task.reset(seed=int(self.rng.integers(2**31)))
 
     def episode(self) -> Demonstrations:
-        """Return what the oracle showed: nothing if it did not succeed."""
+        """Return what the oracle showed, and before it what the learner did: nothing if the oracle did not succeed."""
         task, rng = self.task, self.rng
+        self.state = torch.zeros(1, self.network.state_size)
+        steps: list[_Step] = []
         task.reset()
+        # An oracle that knows where an object is to go takes it accordingly; a policy cannot know.
+        task.sim.episode = replace(task.sim.episode, targets=())
         if self.job.weights is not None and rng.random() < LEARNER_SHARE:
             for _ in range(int(rng.integers(task.max_steps / PATIENCE / self.repeat))):
-                if self._learner_plays():
-                    return self._shown([], [])
+                step, over = self._learner_plays()
+                steps.append(step)
+                if over:
+                    return self._shown([])
         oracle = make_oracle(self.job.skill, task.base_movement)
         oracle.reset(task.sim, task.goal)
         noise = NOISE * rng.random()
-        steps, rewards = [], []
         success = done = False
         while not done:
             floats, bytes_ = self._observed()
@@ -157,26 +170,26 @@ class _Player:
                 done = success or reason != ""
                 if done or task.sim.held != held:
                     break
-            steps.append((floats, bytes_, self._switched(np.mean(meant, axis=0))))
-            rewards.append(reward)
-        return self._shown(steps, rewards) if success else self._shown([], [])
+            steps.append(_Step(floats, bytes_, self._switched(np.mean(meant, axis=0)), reward, True))
+        return self._shown(steps) if success else self._shown([])
 
-    def _learner_plays(self) -> bool:
-        """Let the learner act once; returns whether the episode is over."""
+    def _learner_plays(self) -> tuple[_Step, bool]:
+        """Let the learner act once; returns that, and whether the episode is over."""
         floats, bytes_ = self._observed()
         network, task = self.network, self.task
-        state, none = torch.zeros(1, 0), torch.from_numpy(network.action_layout.none)[None]
-        out = network(torch.from_numpy(floats)[None], torch.from_numpy(bytes_)[None], none, state, torch.tensor([1]))
+        none, rows = torch.from_numpy(network.action_layout.none)[None], (floats, bytes_)
+        out = network(*(torch.from_numpy(row)[None] for row in rows), none, self.state, torch.tensor([1]))
+        self.state = out.state
         flat = out.distribution.calm(torch.from_numpy(self.rng.random((1, network.noise_size))))
         action, held = network.action_layout.decode(flat[0].numpy()), task.sim.held
         action.pop(STOP, None)  # what it would stop at is for the oracle to mend
+        over = False
         for _ in range(self.repeat):
             success, reason = task.control_step(action, {})
-            if success or reason:
-                return True
-            if task.sim.held != held:
+            over = success or reason != ""
+            if over or task.sim.held != held:
                 break
-        return False
+        return _Step(floats, bytes_, flat[0].numpy(), 0.0, False), over
 
     def _observed(self) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
         layout = self.network.obs_layout
@@ -192,16 +205,19 @@ class _Player:
                 action[entries] = np.where(action[entries] > 0.0, 1.0, -1.0)
         return action
 
-    def _shown(self, steps: Sequence[tuple[NDArray[Any], ...]], rewards: list[float]) -> Demonstrations:
+    def _shown(self, steps: list[_Step]) -> Demonstrations:
         observed, acted = self.network.obs_layout, self.network.action_layout
-        returns, total = np.zeros(len(rewards), np.float32), 0.0
-        for i in reversed(range(len(rewards))):
-            returns[i] = total = rewards[i] + self.job.gamma * total
+        returns, total = np.zeros(len(steps), np.float32), 0.0
+        for i in reversed(range(len(steps))):
+            returns[i] = total = steps[i].reward + self.job.gamma * total
         sizes = ((observed.floats, np.float32), (observed.bytes, np.uint8), (acted.size, np.float32))
+        starts = np.arange(len(steps)) == 0
+        expert = np.array([step.expert for step in steps], dtype=bool)
         floats, bytes_, actions = (
-            np.array([step[i] for step in steps], dtype).reshape(len(steps), size) for i, (size, dtype) in enumerate(sizes)
+            np.array([step[i] for step in steps], dtype).reshape(len(steps), size)
+            for i, (size, dtype) in enumerate(sizes)
         )
-        return Demonstrations(floats, bytes_, actions, returns)
+        return Demonstrations(floats, bytes_, actions, returns, starts, expert)
 
 
 def _clipped(action: Mapping[str, NDArray[Any]]) -> Action:

@@ -14,16 +14,7 @@ from hab.measures import AT_REST_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
-from skills.starts import (
-    Start,
-    StartKind,
-    closest_poses,
-    draw_episode,
-    handover_poses,
-    moved_receptacle,
-    poses_near,
-    working_pose,
-)
+from skills.starts import Start, StartKind, draw_episode, moved_receptacle, working_poses
 from skills.task import SkillTask, State, ee_distance, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -52,11 +43,8 @@ class Pick(SkillTask[PickState]):
         receptacle = moved_receptacle(scene, target.start_receptacle, episode.joints)
         position = episode.objects[target.object][0]
         goal = Goal(target.start_pos, target.object)
-        if kind == "chain" and self.base_movement:
-            poses = handover_poses(grid, rng, target.start_pos, working_pose(grid, receptacle, position))
-        else:
-            poses = (poses_near if self.base_movement else closest_poses)(grid, rng, receptacle, position)
-        for pose in poses:
+        drawn = kind if self.base_movement else "fixed"
+        for pose in working_poses(drawn, grid, rng, receptacle, position, target.start_pos, target.object):
             yield Start(replace(episode, robot=pose), goal)
 
     def measure(self, common: State) -> PickState:

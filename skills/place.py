@@ -14,16 +14,7 @@ from hab.measures import AT_REST_M, PLACED_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
-from skills.starts import (
-    TILTS_RAD,
-    Start,
-    StartKind,
-    closest_poses,
-    draw_episode,
-    handover_poses,
-    poses_near,
-    working_pose,
-)
+from skills.starts import TILTS_RAD, Start, StartKind, draw_episode, working_poses
 from skills.task import SkillTask, State, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -60,12 +51,8 @@ class Place(SkillTask[PlaceState]):
         tilt = 0.0
         if kind == "chain":
             tilt = float(rng.uniform(*TILTS_RAD))
-        if kind == "chain" and self.base_movement:
-            work = working_pose(grid, receptacle, target.goal_pos)
-            poses = handover_poses(grid, rng, target.goal_pos, work)
-        else:
-            poses = (poses_near if self.base_movement else closest_poses)(grid, rng, receptacle, target.goal_pos)
-        for pose in poses:
+        drawn, at = kind if self.base_movement else "fixed", target.goal_pos
+        for pose in working_poses(drawn, grid, rng, receptacle, at, at, target.object):
             yield Start(replace(episode, robot=pose), goal, target.object, tilt)
 
     def measure(self, common: State) -> PlaceState:

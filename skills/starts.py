@@ -8,13 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hab.arm import cup_pose, solve
 from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M
 from hab.navgrid import NavGrid
+from hab.objects import OBJECTS
 from hab.openings import drawn_out, rotated
 from hab.scene import DRAWER_OPEN_M, Receptacle, Scene
+from skills.oracle.hand import thickness
+from skills.oracle.pick import LIFT_M, RIM_CLEAR_M, clearance
+from skills.oracle.reach import REACH_STEP_M, pitches_for, reaches
+from skills.oracle.surroundings import rim_m
 from skills.skill import Goal
 
 SPAWN_MAX_M = 2.0
@@ -24,10 +29,6 @@ DRAWER_OPENED_M, FRIDGE_OPENED_RAD = (0.42, 0.50), (1.25, 2.1)
 """Where Open Cabinet and Open Fridge leave what they open."""
 TILTS_RAD = (0.0, 1.0)
 """How far an object in hand leans: it was taken with a cup that pointed less steeply down than the resting arm's."""
-LIFT_M = 0.08
-PITCHES_RAD = tuple(np.deg2rad(range(20, 90, 10)))
-FLAT_PITCHES_RAD = tuple(np.deg2rad((15, 25, 35)))
-"""How steeply the cup may come at an object: under a low ceiling only flat."""
 _CANDIDATES = 40
 
 StartKind = Literal["task", "chain"]
@@ -102,6 +103,26 @@ def working_pose(grid: NavGrid, receptacle: Receptacle, position: Sequence[float
     return poses[0]
 
 
+def working_poses(
+    kind: Literal["task", "chain", "fixed"],
+    grid: NavGrid,
+    rng: np.random.Generator,
+    receptacle: Receptacle,
+    position: Sequence[float],
+    told: Sequence[float],
+    name: str,
+) -> Iterator[Pose]:
+    """Yield base poses for working at object `name`'s position; `told` is where Navigate was told that it is.
+
+    fixed: without base movement.
+    """
+    if kind == "fixed":
+        return closest_poses(grid, rng, receptacle, position, name)
+    if kind == "chain":
+        return handover_poses(grid, rng, told, working_pose(grid, receptacle, position))
+    return poses_near(grid, rng, receptacle, position)
+
+
 def poses_near(
     grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
 ) -> Iterator[Pose]:
@@ -130,31 +151,39 @@ def handover_poses(
 
 
 def closest_poses(
-    grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
+    grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float], name: str
 ) -> Iterator[Pose]:
-    """Yield base poses that face a position and from which the arm gets at it without driving, the closest first."""
+    """Yield base poses that face an object's position and from which the arm gets at it without driving.
+
+    The closest come first; under a board the farthest, because there the arm has to unfold before it.
+    """
     working_pose(grid, receptacle, position)
     cells = _cells_within(grid, position, REACH_M[1])
     points = np.array([grid.xy(int(i), int(j)) for i, j in cells]).reshape(-1, 2)
     distances = np.hypot(*(points - np.asarray(position[:2])).T)
     fronts = [receptacle.yaw + front for front in receptacle.fronts]
-    for k in np.argsort(distances, kind="stable"):
+    reach = _working_distances(receptacle, position, name)
+    for k in np.argsort(-distances if receptacle.under_board else distances, kind="stable"):
         noise = BASE_NOISE_M * rng.standard_normal(2)
         x, y = float(points[k, 0] + noise[0]), float(points[k, 1] + noise[1])
         angle = facing(position, (x, y))
         before = any(abs(math.remainder(angle - front, math.tau)) < 0.8 for front in fronts)
-        pose = x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
-        if before and grid.is_free(x, y) and arm_reaches(pose, receptacle, position):
-            yield pose
+        distance = math.dist((x, y), position[:2])
+        if before and grid.is_free(x, y) and np.abs(reach - distance).min(initial=math.inf) < REACH_STEP_M / 2.0:
+            yield x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
 
 
-def arm_reaches(base: Pose, receptacle: Receptacle, position: Sequence[float]) -> bool:
-    """Whether the cup gets to a position and can lift off from there; flat if there is a board above."""
-    x, y, yaw = base
-    dx, dy = rotated(-yaw, (position[0] - x, position[1] - y))
-    at, above = np.array([dx, dy, position[2]]), np.array([dx, dy, position[2] + LIFT_M])
-    pitches = FLAT_PITCHES_RAD if receptacle.under_board else PITCHES_RAD
-    return any(solve(cup_pose(at, p)) is not None and solve(cup_pose(above, p)) is not None for p in pitches)
+def _working_distances(receptacle: Receptacle, position: Sequence[float], name: str) -> NDArray[np.float64]:
+    """Return the base's distances (m) from which the cup gets to an object's surface, back, and up again."""
+
+    def contact(pitch: float) -> float:
+        return OBJECTS[name].half_height_m + thickness(name, pitch) * math.sin(pitch)
+
+    rim = rim_m(receptacle)
+    lift = max(LIFT_M, rim + RIM_CLEAR_M if rim else 0.0)
+    pitches = sorted(pitches_for(receptacle, position, contact), reverse=True)
+    found = reaches(position[2], pitches, lambda pitch: clearance(name, rim, pitch), lift)
+    return np.array([reach.distance_m for reach in found])
 
 
 def facing(base: Sequence[float], position: Sequence[float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,10 @@ from torch import nn
 
 from ver_core.distributed import World
 from ver_core.policy import RecurrentPolicy
+from ver_core.sequences import find_sequences, whole_batches
 
-BATCH = 1024
+BATCH, RECURRENT_BATCH = 1024, 4096
+"""Steps; through time they are worked off one by one, so it pays to have many sequences."""
 LEARNING_RATE = 2e-3
 """The highest of a one-cycle schedule (Smith & Topin 2018)."""
 VALUE_COEF = 0.2
@@ -22,7 +24,7 @@ MAX_GRAD_NORM = 1.0
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """n steps of an expert, in any order: a policy that clones them has no memory."""
+    """n steps, episode after episode; those that an expert took are to be cloned."""
 
     floats: NDArray[np.float32]
     """(n, obs_layout.floats)"""
@@ -32,9 +34,13 @@ class Demonstrations:
     """(n, A), as the policy's distribution returns them."""
     returns: NDArray[np.float32]
     """(n,) discounted sums of the rewards that followed."""
+    starts: NDArray[np.bool_]
+    """(n,) an episode's first step."""
+    expert: NDArray[np.bool_]
+    """(n,) the expert's steps; the others are there for a memory to see."""
 
     @classmethod
-    def join(cls, parts: list[Demonstrations]) -> Demonstrations:
+    def join(cls, parts: Sequence[Demonstrations]) -> Demonstrations:
         """Return all steps of some demonstrations."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__annotations__))
 
@@ -47,37 +53,42 @@ def clone(
     world: World,
     on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> None:
-    """Fit a feed-forward policy's actions (`imitation_loss`) and values to demonstrations.
+    """Fit a policy's actions (`imitation_loss`) and values to demonstrations; through time, where it has a memory.
 
     The spread of its Gaussian heads stays: it is for exploring. Its normalisation is learnt if it has seen nothing yet.
     """
-    if policy.state_size or policy.inputs.action is not None:
-        raise ValueError("cloning takes a policy without memory and without the previous action")
+    if policy.inputs.action is not None:
+        raise ValueError("cloning takes a policy that is not told its previous action")
     device = next(policy.parameters()).device
-    floats, bytes_, actions, returns = (
-        torch.from_numpy(part).to(device) for part in (shown.floats, shown.bytes, shown.actions, shown.returns)
+    floats, bytes_, actions, returns, expert = (
+        torch.from_numpy(part).to(device)
+        for part in (shown.floats, shown.bytes, shown.actions, shown.returns, shown.expert.astype(np.float32))
     )
     normalizer = policy.inputs.normalizer
     if normalizer is not None and normalizer.count == 0:
         policy.learn_normalization(floats, bytes_, world)
+    remembers = policy.state_size > 0
+    sequences = find_sequences(np.zeros(len(actions), int), shown.starts if remembers else np.ones(len(actions), bool))
+    size = RECURRENT_BATCH if remembers else BATCH
     parameters = [parameter for name, parameter in policy.named_parameters() if not name.endswith("log_std")]
     optimizer = torch.optim.Adam(parameters, lr=LEARNING_RATE)
-    count = len(actions)
-    batches = -(-count // BATCH)
+    rng = np.random.default_rng(seed)
+    batches = max(1, len(actions) // size)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=epochs * batches + 1)
-    draw = torch.Generator().manual_seed(seed)
     for epoch in range(epochs):
         total = 0.0
-        for rows in torch.randperm(count, generator=draw).to(device).split(BATCH):
+        for packed in whole_batches(sequences, batches, rng):
+            rows = torch.from_numpy(packed.rows).to(device)
             none = torch.zeros(len(rows), policy.action_layout.size, device=device)
-            state = torch.zeros(len(rows), 0, device=device)
-            out = policy(floats[rows], bytes_[rows], none, state, torch.tensor([len(rows)]))
-            miss = out.distribution.imitation_loss(actions[rows]).mean()
-            value_loss = 0.5 * (out.value - returns[rows]).square().mean()
+            state = torch.zeros(int(packed.batch_sizes[0]), policy.state_size, device=device)
+            out = policy(floats[rows], bytes_[rows], none, state, torch.from_numpy(packed.batch_sizes))
+            counted = expert[rows]
+            miss = (counted * out.distribution.imitation_loss(actions[rows])).sum() / counted.sum().clamp_min(1.0)
+            value_loss = 0.5 * (counted * (out.value - returns[rows]).square()).sum() / counted.sum().clamp_min(1.0)
             optimizer.zero_grad()
             (miss + VALUE_COEF * value_loss).backward()
             nn.utils.clip_grad_norm_(parameters, MAX_GRAD_NORM)
             optimizer.step()
             schedule.step()
-            total += miss.item() * len(rows)
-        on_epoch(epoch + 1, total / count)
+            total += miss.item()
+        on_epoch(epoch + 1, total / batches)

@@ -43,7 +43,7 @@ class OraclePick(Scripted):
             rim = rim_m(receptacle) + RIM_CLEAR_M if rim_m(receptacle) else 0.0
             lift = max(LIFT_M, rim, rise_over_others(sim, name, position))
             reach = self._choose_reach(motion, position, name, rim, lift)
-            clear = _clearance(name, rim, reach.pitch)
+            clear = clearance(name, rim, reach.pitch)
             yield from move_in(motion, position, reach, clear, 0.0, self._base_movement, receptacle)
             motion.suction = True
             at = cup_pose(in_base(sim, sim.object_pos(name)), reach.pitch)
@@ -70,7 +70,7 @@ class OraclePick(Scripted):
                 motion,
                 position,
                 pitches,
-                lambda pitch: _clearance(name, rim_m, pitch),
+                lambda pitch: clearance(name, rim_m, pitch),
                 lift_m,
                 self._base_movement,
                 touch_m=lambda pitch: thickness(name, pitch),
@@ -96,6 +96,6 @@ class OraclePick(Scripted):
         return tuple(sorted(here, reverse=True))
 
 
-def _clearance(name: str, rim_m: float, pitch: float) -> float:
+def clearance(name: str, rim_m: float, pitch: float) -> float:
     """Return how far (m) from the object's centre the last stretch starts: clear of it, and of a drawer's rim."""
     return max(APPROACH_M + thickness(name, pitch), rim_m / math.sin(pitch))

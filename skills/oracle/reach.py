@@ -21,6 +21,8 @@ STEEP_RAD = np.deg2rad(65.0)
 ROD_M, HAND_HALF_M = 0.10, 0.045
 """Length of the slender rod behind the cup's rim, and half the thickness of the hand behind it."""
 REST_COST = 150.0
+REACH_STEP_M = 0.04
+"""Between the arm's reaches that are tried."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def reaches(
     """
     found = []
     for pitch in pitches:
-        for radius in np.arange(0.42, 1.13, 0.04):
+        for radius in np.arange(0.42, 1.13, REACH_STEP_M):
             at = ArmPose(0.0, float(radius), height_m, pitch)
             q = solve(at)
             before = solve(backed_off(at, clear_m(pitch)))

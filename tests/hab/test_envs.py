@@ -101,7 +101,10 @@ def test_scenarios_have_habitats_keys(id_: str) -> None:
     env = make(id_)
     targets = {"tpsrl/TidyHouse-v0": 5, "tpsrl/PrepareGroceries-v0": 3, "tpsrl/SetTable-v0": 2}[id_]
     expected = {key: (size * (targets if key in PER_TARGET else 1),) for key, size in SCENARIO_KEYS.items()}
-    assert {key: box.shape for key, box in env.observation_space.items()} == expected | {"laser": (64,)}
+    assert {key: box.shape for key, box in env.observation_space.items()} == expected | {
+        "laser": (64,),
+        "head_scan": (48,),
+    }
     assert set(env.action_space) == {"arm_action", "grip_action", "base_vel", "rearrange_stop"}
     assert make(id_, obs="depth").observation_space["head_depth"].shape == (128, 128, 1)
 

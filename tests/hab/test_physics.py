@@ -423,6 +423,22 @@ def test_laser_is_one_ray_after_the_other(index: int, yaw: float) -> None:
         assert scan[i] == pytest.approx(min(hit / 10.0, 1.0) if hit >= 0.0 else 1.0, abs=1e-5)
 
 
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(st.integers(0, 100), st.floats(-math.pi, math.pi))
+def test_head_scan_is_one_ray_after_the_other(index: int, yaw: float) -> None:
+    sim = laid_out(index)
+    x, y, _ = sim.base
+    sim.place_robot(np.array([x, y, yaw]))
+    scan = sim.head_scan().reshape(3, 16)
+    origin = np.array([x + 0.25 * math.cos(yaw), y + 0.25 * math.sin(yaw), 1.2])
+    seen = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
+    for i, aside in enumerate(np.deg2rad([-20.0, 0.0, 20.0]) + yaw):
+        for j, up in enumerate(np.deg2rad(np.linspace(-65.0, 15.0, 16))):
+            ray = np.array([math.cos(up) * math.cos(aside), math.cos(up) * math.sin(aside), math.sin(up)])
+            hit = mujoco.mj_ray(sim.model, sim.data, origin, ray, seen, 1, -1, np.zeros(1, np.int32))
+            assert scan[i, j] == pytest.approx(min(hit / 3.0, 1.0) if hit >= 0.0 else 1.0, abs=1e-5)
+
+
 BOX = (-3.0, -2.0, 2.5, 9.5)
 """An empty room, one wall of which can be out of the laser's range."""
 

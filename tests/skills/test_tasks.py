@@ -14,7 +14,7 @@ from hab.episodes import SKILLS, load_grid, load_scene
 from hab.measures import ee_in_base
 from hab.openings import grid_with_openings, opened_boxes
 from skills import TASKS, make_env
-from skills.articulated import ArticulatedState, handle_reward, state_reward
+from skills.articulated import TOUCH_M, ArticulatedState, handle_reward, state_reward
 from skills.navigate import NavigateState, spl, turn_reward
 from skills.oracle import make_oracle
 from skills.pick import PickState, dropped, pick_reward, reach_reward, wrong_object
@@ -37,8 +37,9 @@ ACTS = {
     "close_fridge": {"arm_action"},
 }
 ACTS |= {"open_cabinet": ACTS["open_fridge"], "close_cabinet": ACTS["close_fridge"]}
-SEES |= dict.fromkeys(("close_fridge", "open_cabinet", "close_cabinet"), SEES["open_fridge"])
-STEPS = dict.fromkeys(SKILLS, 400) | {"navigate": 1000, "pick": 300, "place": 300}
+SEES |= dict.fromkeys(("close_fridge", "close_cabinet"), SEES["open_fridge"] | {"has_touched"})
+SEES |= dict.fromkeys(("open_fridge", "open_cabinet"), SEES["open_fridge"] | {"has_held"})
+STEPS = dict.fromkeys(SKILLS, 400) | {"navigate": 1000}
 
 
 def make(skill: str, base_movement: bool = True) -> Any:
@@ -47,7 +48,7 @@ def make(skill: str, base_movement: bool = True) -> Any:
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_each_skill_sees_and_does_what_habitat_lets_it(skill: str) -> None:
-    assert set(make(skill).observation_space) == SEES[skill] | {"laser"}
+    assert set(make(skill).observation_space) == SEES[skill] | {"laser", "head_scan"}
     assert set(make_env(skill, obs="depth").unwrapped.observation_space) == SEES[skill] | {"head_depth"}
     assert set(make(skill).action_space) == ACTS[skill] | {"base_vel"}
     assert set(make(skill, base_movement=False).action_space) == ACTS[skill]
@@ -312,12 +313,18 @@ def test_a_released_object_elsewhere_ends_place_and_a_wrong_one_ends_pick() -> N
 
 def test_placing_pays_once() -> None:
     """Taking the object up again and putting it down once more brings no second reward."""
-    env = make_env("place", "train", midway_starts=1.0).unwrapped
+    env = make("place")
     hold, release = ({"grip_action": np.array([sign], np.float32)} for sign in (1.0, -1.0))
     paid = []
-    for index in range(0, 4000, 20):
+    for index in range(0, 400, 20):
         env.reset(options={"index": index})
-        if np.linalg.norm(env.sim.object_pos(env.goal.object) - env.goal.position) > 0.12:
+        oracle = make_oracle("place", True)
+        oracle.reset(env.sim, env.goal)
+        action = oracle.act(env.sim)
+        while action["grip_action"][0] > 0.0 and env.sim.steps < env.max_steps - 50:
+            env.step(action)
+            action = oracle.act(env.sim)
+        if not env.sim.held or np.linalg.norm(env.sim.object_pos(env.goal.object) - env.goal.position) > 0.12:
             continue
         terms = [env.step(release)[-1]["reward_terms"]["place"]]
         for _ in range(10):
@@ -355,3 +362,35 @@ def test_time_runs_out() -> None:
 def test_a_negative_index_is_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match="index=-1: episodes are numbered from 0"):
         make_env("pick", index=-1)
+
+
+def test_open_remembers_that_it_has_held_the_handle() -> None:
+    env = make("open_cabinet")
+    env.reset(options={"index": 1})
+    memory: set[str] = set()
+    goal = np.array([env.goal.position])
+
+    def bit() -> float:
+        return float(env.observe(env.sim, "laser", goal, memory)["has_held"][0])
+
+    assert bit() == 0.0
+    env.sim.hold(env.goal.articulation)
+    assert bit() == 1.0
+    action = {part: np.zeros(box.shape, np.float32) for part, box in env.action_space.items()}
+    env.step({**action, "grip_action": -np.ones(1, np.float32)})
+    assert env.sim.held == "" and bit() == 1.0
+    env.reset(options={"index": 1})
+    assert env.observation()["has_held"][0] == 0.0
+
+
+def test_close_remembers_that_the_hand_was_where_the_closed_handle_is() -> None:
+    """Told by `handle_start_sensor` alone, whatever the drawer does."""
+    env = make("close_cabinet")
+    env.reset(options={"index": 1})
+    read = env.observation()
+    assert np.linalg.norm(read["handle_start_sensor"]) > TOUCH_M and read["has_touched"][0] == 0.0
+    memory: set[str] = set()
+    for reached in (env.sim.ee_pos + [0.0, 0.0, 0.11], env.sim.ee_pos + [0.0, 0.0, 0.09]):
+        read = env.observe(env.sim, "laser", reached[None], memory)
+    assert np.linalg.norm(read["handle_start_sensor"]) < TOUCH_M and read["has_touched"][0] == 1.0
+    assert env.observe(env.sim, "laser", np.array([env.goal.position]), memory)["has_touched"][0] == 1.0

@@ -75,33 +75,30 @@ def test_fine_keys_show_centimetres_that_the_plain_entry_hides() -> None:
     np.testing.assert_allclose(features(0.05)[0, [5, 8]].detach(), np.tanh([1.0, 0.25]), rtol=1e-6)
 
 
-def test_skipping_the_lstm_shows_the_heads_what_goes_into_it() -> None:
-    space = spaces.Box(-9.0, 9.0, (3,))
-    config = PolicyConfig(rnn_layers=1, rnn_size=4, mlp=[5], rnn_skip=True, previous_action=False)
+def test_gates_switch_between_sets_of_weights() -> None:
+    bit = spaces.Box(0.0, 1.0, (1,))
+    space = spaces.Dict({"full": bit, "done": bit, "goal": spaces.Box(-9.0, 9.0, (2,))})
+    config = PolicyConfig(rnn_layers=0, gates=["full", "done"], previous_action=False, mlp=[8])
     policy = RecurrentPolicy(space, spaces.Box(-1.0, 1.0, (2,)), config)
-    assert policy.value_head.in_features == 9
-    torch.nn.init.zeros_(policy.value_head.weight[:, 5:])  # all that comes out of the LSTM
-    rows = torch.randn(6, 3)
-    none, action = torch.zeros(6, 0, dtype=torch.uint8), torch.zeros(6, 2)
-    together = policy(rows, none, action, torch.zeros(6, policy.state_size), torch.tensor([6])).value
-    in_turn = policy(rows, none, action, torch.randn(2, policy.state_size), torch.tensor([2, 2, 2])).value
-    torch.testing.assert_close(together, in_turn)  # without memory, the order and the state do not matter
-    assert together.unique().numel() == 6
+    layout = policy.obs_layout
+    rows = np.zeros((4, layout.floats), np.float32)
+    for row, (full, done) in zip(rows, ((0, 0), (1, 0), (1, 1), (0, 1)), strict=True):
+        layout.pack({"full": [full], "done": [done], "goal": [2.0, 3.0]}, row, np.zeros(0, np.uint8))
+    features = policy.inputs(torch.from_numpy(rows), torch.zeros(4, 0, dtype=torch.uint8), torch.zeros(4, 2))
+    seen = features.reshape(4, 3, layout.floats).abs().sum(dim=2) > 0
+    # One set for the empty hand, one for the full one, and one that is added once all is done.
+    assert seen.tolist() == [[True, False, False], [False, True, False], [False, True, True], [True, False, True]]
+    torch.testing.assert_close(features.reshape(4, 3, layout.floats)[2, 1], torch.from_numpy(rows[2]))
 
 
-def test_the_gate_switches_between_two_sets_of_weights() -> None:
-    space = spaces.Dict({"full": spaces.Box(0.0, 1.0, (1,)), "goal": spaces.Box(-9.0, 9.0, (3,))})
-    config = PolicyConfig(rnn_layers=0, gate="full", previous_action=False, mlp=[8])
-    policy = RecurrentPolicy(space, spaces.Box(-1.0, 1.0, (2,)), config)
-    none = torch.zeros(2, 0, dtype=torch.uint8)
-    rows = torch.tensor([[0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 2.0, 3.0]])
-    features = policy.inputs(rows, none, torch.zeros(2, 2))
-    torch.testing.assert_close(features[0], torch.tensor([0.0, 1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0]))
-    torch.testing.assert_close(features[1], torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 3.0]))
-
-
-@pytest.mark.parametrize(("setting", "said"), [({"gate": "goal"}, "policy.gate=goal"), ({"gate": "x"}, "policy.gate=x"),
-                                               ({"fine_keys": ["x"]}, "choose from full, goal")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"gates": ["goal"]}, "policy.gates: goal"),
+        ({"gates": ["x"]}, "policy.gates: x"),
+        ({"fine_keys": ["x"]}, "choose from full, goal"),
+    ],
+)
 def test_senseless_inputs_are_refused(setting: dict[str, Any], said: str) -> None:
     space = spaces.Dict({"full": spaces.Box(0.0, 1.0, (1,)), "goal": spaces.Box(-9.0, 9.0, (3,))})
     with pytest.raises(ConfigError, match=said):

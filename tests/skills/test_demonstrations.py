@@ -1,0 +1,113 @@
+"""What the oracles show, against the oracles played on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from configs.schema import load_train_config
+from skills import demonstrations as module
+from skills import make_env
+from skills.demonstrations import Job, NothingShown, clone_oracle, demonstrate
+from skills.training import fit_policy
+from ver_core.cloning import Demonstrations
+from ver_core.distributed import World
+from ver_core.policy import RecurrentPolicy
+
+TASK = {"obs": "laser", "base_movement": True, "action_repeat": 3, "chain_starts": 0.0}
+
+
+def job(skill: str, episodes: int, weights: Any = None, **task: Any) -> Job:
+    config = load_train_config([f"skill={skill}"])
+    settings = {**TASK, **task}
+    policy = fit_policy(config.policy, skill, "laser", settings["base_movement"])
+    return Job(skill, settings, 0.99, policy, weights, episodes, (0,))
+
+
+def network(skill: str) -> RecurrentPolicy:
+    env = make_env(skill)
+    torch.manual_seed(0)
+    return RecurrentPolicy(env.observation_space, env.action_space, job(skill, 1).policy)
+
+
+def shown(parts: Sequence[tuple[Demonstrations, int]]) -> Demonstrations:
+    return Demonstrations.join([part for part, _ in parts])
+
+
+def same(one: Demonstrations, other: Demonstrations) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in Demonstrations.__annotations__)
+
+
+def test_the_same_is_shown_by_any_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (list(demonstrate(job("open_cabinet", 30), workers)) for workers in (1, 2))
+    assert [played for _, played in one] == [25, 5]
+    assert same(shown(one), shown(two)) and len(shown(one).actions) > 30 * 20
+
+
+def test_undisturbed_oracles_are_written_down_as_they_act(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NOISE", 0.0)
+    player = module._Player(job("open_cabinet", 1, action_repeat=1))
+    told = player.episode()
+    observed, acted = player.network.obs_layout, player.network.action_layout
+    env: Any = make_env("open_cabinet", "train", index=player.task.start.episode.index).unwrapped
+    env.reset()
+    rewards, total, over = [], 0.0, False
+    for row, floats in zip(told.actions, told.floats, strict=True):
+        assert not over
+        seen = np.zeros(observed.floats, np.float32)
+        observed.pack(env.observation(), seen, np.zeros(0, np.uint8))
+        np.testing.assert_array_equal(seen, floats)
+        _, reward, over, _, info = env.step(acted.decode(row))
+        rewards.append(reward)
+    assert over and info["success"]
+    for i in reversed(range(len(rewards))):
+        total = rewards[i] + 0.99 * total
+        assert told.returns[i] == pytest.approx(total, abs=1e-4)
+    grip = next(part.start for part in acted.parts if part.name == "grip_action")
+    assert set(np.unique(told.actions[:, grip])) == {-1.0, 1.0}
+
+
+def test_an_action_that_is_held_is_the_mean_of_what_the_oracle_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NOISE", 0.0)
+    one, three = (module._Player(job("close_cabinet", 1, action_repeat=n)) for n in (1, 3))
+    each, held = one.episode(), three.episode()
+    whole = len(each.actions) // 3
+    np.testing.assert_allclose(
+        held.actions[:whole], each.actions[: 3 * whole].reshape(whole, 3, -1).mean(axis=1), atol=1e-6
+    )
+    np.testing.assert_array_equal(held.floats[:whole], each.floats[: 3 * whole : 3])
+
+
+def test_the_learner_begins_and_the_oracle_takes_over() -> None:
+    fresh = network("navigate")
+    weights = {name: value.numpy() for name, value in fresh.state_dict().items()}
+    first, later = (shown(list(demonstrate(job("navigate", 12, w), 2))) for w in (None, weights))
+    assert first.expert.all() and 0 < later.expert.sum() < len(later.expert) and first.starts.sum() == 12
+    assert len(first.actions) > 12 * 20 and not same(first, later)
+    # Episodes end where the oracle stops, and only there: the learner's own stop is left out.
+    stops = (later.actions[:, 2] > 0.0) & later.expert
+    assert 1 <= stops.sum() <= 12 and stops[-1]
+
+
+def test_cloning_an_oracle_in_rounds_gets_nearer_to_it() -> None:
+    policy = network("open_cabinet")
+    losses: list[float] = []
+
+    def on_episodes(count: int, state: str) -> None:
+        if "loss" in state:
+            losses.append(float(state.rpartition(" ")[2]))
+
+    clone_oracle(policy, job("open_cabinet", 25), 2, 4, World(), 2, on_episodes)
+    assert len(losses) == 8 and losses[-1] < 0.85 * losses[0]
+
+
+def test_an_oracle_that_never_succeeds_shows_nothing() -> None:
+    policy = job("open_fridge", 2, base_movement=False)
+    env = make_env("open_fridge", base_movement=False)
+    start = RecurrentPolicy(env.observation_space, env.action_space, policy.policy)
+    with pytest.raises(NothingShown, match="none of 2 episodes"):
+        clone_oracle(start, policy, 1, 1, World(), 1)
