@@ -15,7 +15,7 @@ from typing import Any
 from configs.schema import TrainSkillConfig
 from eval.evaluate import Evaluation
 from eval.report import to_json
-from planner.zoo import CONFIG, WEIGHTS, Entry
+from planner.zoo import CLONED, CONFIG, WEIGHTS, Entry
 from ver_core.reporting import RECENT_EPISODES
 
 CARD, CURVE, TEXT = "card.json", "curve.png", "README.md"
@@ -38,13 +38,13 @@ def publish(run: Path, entry: Entry, zoo: Path) -> Path:
     return folder
 
 
-def record(folder: Path, evaluation: Evaluation) -> None:
-    """Write what an evaluation measured into a policy's card."""
+def record(folder: Path, evaluation: Evaluation, part: str = "results") -> None:
+    """Write what an evaluation measured into a policy's card; `part`: "cloned" before reinforcement learning."""
     facts = read_card(folder)
     report = to_json(evaluation)
     keys = ("episodes", "seed", "success", "success_ci95", "steps", "seconds")
     failures = Counter(result.reason for result in evaluation.results if not result.success)
-    facts["results"][evaluation.request.split] = {
+    facts.setdefault(part, {})[evaluation.request.split] = {
         **{key: report[key] for key in keys},
         "failures": dict(failures.most_common()),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -96,7 +96,14 @@ def _training_facts(run: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "machine": f"{last['cores']} cores, {last['cpu']}" + "".join(f", {gpu}" for gpu in last["gpus"]),
         "revision": last["git"]["revision"] + (" with changes" if last["git"]["dirty"] else "") if last["git"] else "",
         "torch": last["torch"],
+        "cloning_s": _cloning_s(run),
     }
+
+
+def _cloning_s(run: Path) -> int | None:
+    """Return how long cloning the oracle took; None: it was not."""
+    path = run / CLONED / "cloned.json"
+    return int(json.loads(path.read_text(encoding="utf-8"))["seconds"]) if path.exists() else None
 
 
 def _after_program(command: list[str]) -> list[str]:
@@ -106,6 +113,18 @@ def _after_program(command: list[str]) -> list[str]:
         at = arguments.index("--out")
         arguments = arguments[:at] + arguments[at + 2 :]
     return arguments
+
+
+def _cloning(shown: dict[str, int], seconds: int | None) -> list[str]:
+    if seconds is None:
+        return []
+    return [
+        "- Reinforcement learning did not begin from scratch, but from a clone of the oracle (`skills/oracle`, a "
+        "script that reads the simulator's state): "
+        f"{shown['rounds']} rounds of {shown['episodes']} episodes in training "
+        "apartments, from the second on most of them begun by the policy (DAgger; `skills/demonstrations.py`), "
+        f"{seconds / 60:.0f} min. The policy itself sees nothing but its sensors."
+    ]
 
 
 def _scalars(run: Path) -> list[dict[str, Any]]:
@@ -170,8 +189,10 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         f"`tpsrl eval {policy['skill']} --skills zoo --split SPLIT --episodes N"
         + ("" if policy["base_movement"] else " --no-skill-nav")
         + ("" if policy["obs"] == "laser" else f" sim.obs={policy['obs']}")
-        + "`; unseen apartments, actions drawn as in training.",
+        + "`; unseen apartments. Arm and base act by the policy's mean; gripper and stop are drawn.",
     ]
+    for split, result in sorted(facts.get("cloned", {}).items(), reverse=True):
+        lines += ["", f"Before reinforcement learning, on {split}: {rate(result)} of {result['episodes']} episodes."]
     for split, result in sorted(facts["results"].items(), reverse=True):
         if result["failures"]:
             causes = ", ".join(f"{reason} {count}" for reason, count in result["failures"].items())
@@ -195,9 +216,10 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         f"- Every action is held for {repeat} control steps, in training and in use"
         + (", less where the hand takes or loses something" if repeat > 1 else "")
         + ".",
-        f"- {policy['chain_starts']:.0%} of the training episodes start as the chain of skills hands over, "
-        f"{policy['midway_starts']:.0%} with the skill half done (`skills/starts.py`); evaluation has the task's own "
-        "starts only. The curve is of all of them together.",
+        f"- {policy['chain_starts']:.0%} of the training episodes start as the chain of skills hands over "
+        "(`skills/starts.py`); evaluation has the task's own starts only. The curve is of both together, and of "
+        "actions drawn with all their noise.",
+        *_cloning(policy["demonstrations"], training["cloning_s"]),
         "",
     ]
     return "\n".join(lines)

@@ -69,6 +69,8 @@ class Articulated(SkillTask[ArticulatedState]):
     """Base, out of the front from the handle."""
     box_y_m: ClassVar[Range]
     """Base, along the front from the handle."""
+    fixed_box_m: ClassVar[tuple[Range, Range] | None] = None
+    """The box without base movement, if it is another; y away from the hinge."""
     rest_reward_per_m: ClassVar[float]
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
@@ -90,8 +92,13 @@ class Articulated(SkillTask[ArticulatedState]):
                 if abs(math.remainder(facing(handle, pose) - outward, math.tau)) < HANDOVER_RAD:
                     yield Start(replace(episode, robot=pose), goal)
             return
+        box_x_m, box_y_m = self.box_x_m, self.box_y_m
+        if not self.base_movement and self.fixed_box_m:
+            box_x_m, box_y_m = self.fixed_box_m
+            if articulation.axis[2] > 0.0:
+                box_y_m = -box_y_m[1], -box_y_m[0]
         for _ in range(_CANDIDATES):
-            offset = rotated(outward, (_shrunk(self.box_x_m, rng), _shrunk(self.box_y_m, rng)))
+            offset = rotated(outward, (_shrunk(box_x_m, rng), _shrunk(box_y_m, rng)))
             x, y = handle[0] + float(offset[0]), handle[1] + float(offset[1])
             yaw = facing((x, y), handle) + YAW_NOISE_RAD * float(rng.standard_normal())
             if not grid.is_free(x, y):
@@ -172,6 +179,8 @@ class OpenFridge(Open):
     skill, kind = "open_fridge", "fridge"
     goal_position = FRIDGE_OPEN_RAD
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
+    # From where the arm reaches all of the handle's arc.
+    fixed_box_m = (1.05, 1.25), (0.0, 0.3)
     rest_reward_per_m = 1.0
 
 

@@ -276,7 +276,7 @@ def publish_skill_command(
     from eval.evaluate import Request, evaluate
     from eval.model_card import CARD, CardError, publish, rate, read_card, record
     from planner.agent import Agent
-    from planner.zoo import ZOO, ZooError, run_entry
+    from planner.zoo import CLONED, ZOO, ZooError, run_entry
     from tpsrl.progress import episode_progress
 
     try:
@@ -286,14 +286,17 @@ def publish_skill_command(
         raise BadInput(str(error)) from error
     config = entry.config
     agent = Agent(str(folder.parent), skill_nav=config.nav)
-    for split in splits:
+    measured = [(split, agent, "results") for split in splits]
+    if "val" in splits and (run_folder / CLONED).exists():
+        measured.append(("val", Agent(str(run_folder), skill_nav=config.nav), "cloned"))
+    for split, agent, part in measured:
         request = Request(config.skill, agent, split, episodes, obs=config.obs)
         with episode_progress(f"{entry.name} {split}", episodes) as on_result:
             evaluation = evaluate(request, workers, on_result)
         if evaluation.error or evaluation.interrupted:
             raise Failure(evaluation.error or f"interrupted: {split} is not in the card")
-        record(folder, evaluation)
-        click.echo(f"{folder}: {split} {rate(read_card(folder)['results'][split])}")
+        record(folder, evaluation, part)
+        click.echo(f"{folder}: {part} {split} {rate(read_card(folder)[part][split])}")
 
 
 @cli.command("plan")

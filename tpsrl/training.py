@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from hab.backend import SIMULATORS
 from hab.sensors import OBSERVATION_SETS
+from planner.zoo import CLONED, CONFIG, WEIGHTS
 from skills import TASKS
 from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.training import env_factory, fit_policy
@@ -33,8 +34,6 @@ from ver_core.spaces import UnsupportedSpace
 from ver_core.trainer import Result, Trainer
 from ver_core.worker_pool import EnvironmentFailure
 
-CLONED = "cloned"
-"""Folder in a run's: the policy before reinforcement learning."""
 MAY_CHANGE = ("out", "train.total_steps")
 """What a resumed run may do otherwise than before."""
 
@@ -106,8 +105,8 @@ def _clone_oracle(config: TrainSkillConfig, task: dict[str, Any], out: Path, pol
         clone_oracle(policy, job, shown.rounds, shown.epochs, World(), os.cpu_count() or 1, on_episodes)
     folder = out / CLONED
     folder.mkdir()
-    save_file(policy.state_dict(), folder / "policy.safetensors")
-    (folder / "config.yaml").write_text(train_config_yaml(config), encoding="utf-8")
+    save_file(policy.state_dict(), folder / WEIGHTS)
+    (folder / CONFIG).write_text(train_config_yaml(config), encoding="utf-8")
     facts = {"episodes": shown.rounds * episodes, "seconds": round(time.monotonic() - start)}
     (folder / "cloned.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
