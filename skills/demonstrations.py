@@ -31,6 +31,8 @@ PATIENCE = 1.6
 LEARNER_SHARE = 0.75
 """Share of episodes that the learner begins, once there is one."""
 EPISODES_PER_JOB = 25
+HOPELESS = 100
+"""Episodes without any success after which no more are played."""
 
 
 class NothingShown(RuntimeError):
@@ -73,12 +75,14 @@ def clone_oracle(
         if number:
             weights = {name: value.cpu().numpy().copy() for name, value in policy.state_dict().items()}
             job = replace(job, weights=weights)
+        total = 0
         for shown, played in demonstrate(replace(job, seed=(*job.seed, number)), workers):
             parts.append(shown)
             on_episodes(played, state)
+            total += played
+            if total >= min(HOPELESS, job.episodes) and not any(part.expert.any() for part in parts):
+                raise NothingShown(f"the oracle succeeded in none of {total} episodes of {job.skill}")
         joined = Demonstrations.join(parts)
-        if not joined.expert.any():
-            raise NothingShown(f"the oracle succeeded in none of {job.episodes} episodes of {job.skill}")
 
         def on_epoch(epoch: int, loss: float, state: str = state) -> None:
             on_episodes(0, f"{state}, epoch {epoch}, loss {loss:.2f}")
@@ -95,8 +99,11 @@ def demonstrate(job: Job, workers: int) -> Iterator[tuple[Demonstrations, int]]:
         replace(job, episodes=min(EPISODES_PER_JOB, job.episodes - start), seed=(*job.seed, start))
         for start in range(0, job.episodes, EPISODES_PER_JOB)
     ]
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_prepare) as pool:
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_prepare)
+    try:
         yield from pool.map(_play, jobs)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _prepare() -> None:

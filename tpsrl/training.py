@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import torch
 from safetensors.torch import save_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
@@ -101,8 +102,10 @@ def _clone_oracle(config: TrainSkillConfig, task: dict[str, Any], out: Path, pol
     shown, start = config.demonstrations, time.monotonic()
     gamma, episodes = config.train.gamma, shown.episodes
     job = Job(config.skill, task, gamma, config.policy, None, episodes, (config.train.seed,))
+    cores = os.cpu_count() or 1
+    torch.set_num_threads(cores)
     with demonstration_progress(f"{config.skill}: oracle", shown.rounds * episodes) as on_episodes:
-        clone_oracle(policy, job, shown.rounds, shown.epochs, World(), os.cpu_count() or 1, on_episodes)
+        clone_oracle(policy, job, shown.rounds, shown.epochs, World(), cores, on_episodes)
     folder = out / CLONED
     folder.mkdir()
     save_file(policy.state_dict(), folder / WEIGHTS)

@@ -26,7 +26,10 @@ from ver_core.policy import RecurrentPolicy
 from ver_core.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
-TINY = ["train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"]
+TINY = [
+    *("train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"),
+    "demonstrations.rounds=0",
+]
 LIMIT_S = 300
 """Only against hanging."""
 
@@ -48,6 +51,9 @@ BAD = {
     "option as override": (["pick", "nav=false"], "argument or option for nav"),
     "skill as override": (["pick", "+skill=place"], "argument or option for skill"),
     "hydra's own override": (["pick", "hydra.run.dir=x"], "only keys of configs/train_skill.yaml"),
+    "negative rounds": (["pick", "demonstrations.rounds=-1"], "must be at least 0"),
+    "no demonstrations": (["pick", "demonstrations.episodes=0"], "must be at least 1"),
+    "clone told its previous action": (["pick", "policy.previous_action=true"], "policy.previous_action=false"),
     "no environments": (["pick", "train.num_envs=0"], "must be at least 1"),
     "no environments in a process": (["pick", "train.envs_per_worker=0"], "must be at least 1"),
     "negative seed": (["pick", "train.seed=-1"], "must not be negative"),
@@ -399,3 +405,33 @@ def test_submitit_queues_again_after_its_signal(tmp_path: Path) -> None:
     steps = steps_logged(tmp_path / "0")
     assert steps[-1] == 3008 and steps == sorted(set(steps))
     assert len(json.loads((tmp_path / "0" / "run.json").read_text())["sessions"]) == 2
+
+
+def test_training_begins_with_a_clone_of_the_oracle(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shown = ["demonstrations.rounds=2", "demonstrations.episodes=6", "demonstrations.epochs=3"]
+    out = train("open_cabinet", "--steps", "64", "--out", str(folder), *TINY, *shown)
+    assert "64 of 64 steps" in out
+    facts = json.loads((folder / "cloned" / "cloned.json").read_text())
+    assert facts["episodes"] == 12 and facts["seconds"] >= 0
+    cloned, trained = (load_file(f / "policy.safetensors") for f in (folder / "cloned", folder))
+    moved = max(float((cloned[name] - trained[name]).abs().max()) for name in cloned if "normalizer" not in name)
+    assert 0.0 < moved < 0.05  # VER went on from the clone
+    # And what was cloned can be played, as a run of its own.
+    played = subprocess.run(
+        [sys.executable, "-m", "tpsrl", "eval", "open_cabinet", "--skills", str(folder), "--episodes", "1"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "open_cabinet" in played.stdout
+
+
+def test_an_oracle_that_never_succeeds_is_said_soon(tmp_path: Path) -> None:
+    command = ["close_fridge", "--no-nav", "--out", str(tmp_path / "run"), "demonstrations.episodes=2000"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tpsrl", "train-skill", *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1 and done.stderr.strip().endswith("train with demonstrations.rounds=0")

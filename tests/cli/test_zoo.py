@@ -18,7 +18,10 @@ from planner.zoo import ZOO, entries, find
 from skills import TASKS
 
 ROOT = Path(__file__).parents[2]
-TINY = ["train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "64"]
+TINY = [
+    *("train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "64"),
+    "demonstrations.rounds=0",
+]
 
 
 @pytest.fixture(scope="module")
