@@ -55,7 +55,8 @@ def clone(
 ) -> None:
     """Fit a policy's actions (`imitation_loss`) and values to demonstrations; through time, where it has a memory.
 
-    The spread of its Gaussian heads stays: it is for exploring. Its normalisation is learnt if it has seen nothing yet.
+    The spread of its Gaussian heads stays: it is for exploring. Its normalisation is learnt, for good, if it has seen
+    nothing yet.
     """
     if policy.inputs.action is not None:
         raise ValueError("cloning takes a policy that is not told its previous action")
@@ -67,6 +68,7 @@ def clone(
     normalizer = policy.inputs.normalizer
     if normalizer is not None and normalizer.count == 0:
         policy.learn_normalization(floats, bytes_, world)
+        normalizer.settle()
     remembers = policy.state_size > 0
     sequences = find_sequences(np.zeros(len(actions), int), shown.starts if remembers else np.ones(len(actions), bool))
     size = RECURRENT_BATCH if remembers else BATCH

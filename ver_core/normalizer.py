@@ -31,9 +31,15 @@ class Normalizer(nn.Module):
         std = self.variance.sqrt().clamp_min(_LEAST_STD).float()
         return ((rows - self.mean.float()) / std).clamp(-LIMIT, LIMIT)
 
+    def settle(self) -> None:
+        """Learn no more: a network that has been trained on rows as they are normalised now depends on it."""
+        self.count.fill_(torch.inf)
+
     @torch.no_grad()
     def learn(self, rows: Tensor, world: World) -> None:
         """Take (n, size) more rows, and those of the other processes, into account (Chan et al. 1983)."""
+        if self.count.isinf():
+            return
         wide = rows.double()
         # About the present mean, for the sums' precision.
         off = wide - self.mean
