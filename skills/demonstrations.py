@@ -139,6 +139,7 @@ class _Player:
         self.task: SkillTask[Any] = task
         self.network = RecurrentPolicy(task.observation_space, task.action_space, job.policy)
         self.network.requires_grad_(False)
+        self.switches = [part for part, head in job.policy.heads.items() if head == "bernoulli"]
         if job.weights is not None:
             self.network.load_state_dict({name: torch.from_numpy(value) for name, value in job.weights.items()})
         self.task.max_steps = int(PATIENCE * self.task.max_steps)
@@ -162,13 +163,21 @@ class _Player:
         oracle.reset(task.sim, task.goal)
         noise = NOISE * rng.random()
         success = done = False
+        ahead: Action = {}
+        first: Action = {}
         while not done:
             floats, bytes_ = self._observed()
             spread = {ARM: noise * rng.standard_normal(7), BASE: 0.5 * noise * rng.standard_normal(2)}
-            held, meant, reward = task.sim.held, [], 0.0
+            meant: list[NDArray[np.float32]] = []
+            held, reward = task.sim.held, 0.0
             for _ in range(self.repeat):
-                action = oracle.act(task.sim)
+                action = ahead or oracle.act(task.sim)
+                ahead = {}
                 action = {part.name: action[part.name] for part in self.network.action_layout.parts}
+                if meant and any((action[part] > 0.0) != (first[part] > 0.0) for part in self.switches):
+                    ahead = action  # what it lets go, or stops, at is seen first
+                    break
+                first = first if meant else action
                 meant.append(np.concatenate(list(action.values())))
                 disturbed = {part: value + spread.get(part, 0.0) for part, value in action.items()}
                 terms: dict[str, float] = {}
@@ -207,7 +216,7 @@ class _Player:
     def _switched(self, action: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return an action (A,) with what is on or off at its bounds."""
         for part in self.network.action_layout.parts:
-            if self.job.policy.heads.get(part.name) == "bernoulli":
+            if part.name in self.switches:
                 entries = slice(part.start, part.start + part.size)
                 action[entries] = np.where(action[entries] > 0.0, 1.0, -1.0)
         return action

@@ -90,7 +90,8 @@ def test_the_learner_begins_and_the_oracle_takes_over() -> None:
     assert len(first.actions) > 12 * 20 and not same(first, later)
     # Episodes end where the oracle stops, and only there: the learner's own stop is left out.
     stops = (later.actions[:, 2] > 0.0) & later.expert
-    assert 1 <= stops.sum() <= 12 and stops[-1]
+    ends = np.append(later.starts[1:], True)
+    np.testing.assert_array_equal(stops, ends)
 
 
 def test_cloning_an_oracle_in_rounds_gets_nearer_to_it() -> None:
@@ -111,3 +112,16 @@ def test_an_oracle_that_never_succeeds_shows_nothing() -> None:
     start = RecurrentPolicy(env.observation_space, env.action_space, policy.policy)
     with pytest.raises(NothingShown, match="none of 2 episodes"):
         clone_oracle(start, policy, 1, 1, World(), 1)
+
+
+def test_letting_go_is_seen_where_it_is_done() -> None:
+    """One step opens the hand, the next one finds it empty."""
+    told = shown(list(demonstrate(job("place", 8), 2)))
+    layout = RecurrentPolicy(
+        make_env("place").observation_space, make_env("place").action_space, job("place", 1).policy
+    )
+    grip = next(part.start for part in layout.action_layout.parts if part.name == "grip_action")
+    holding = next(key.start for key in layout.obs_layout.keys if key.name == "is_holding")
+    full, opens = told.floats[:, holding] > 0.0, told.actions[:, grip] < 0.0
+    lets_go = full[:-1] & ~full[1:] & ~told.starts[1:]
+    assert lets_go.sum() >= 4 and opens[:-1][lets_go].all()
