@@ -150,7 +150,7 @@ def test_overrides_win_over_what_follows_from_the_parts() -> None:
 def test_paper_is_table_a1(skill: str) -> None:
     """Wijmans et al. 2022, appendix D, and the policy of section 4."""
     config = load_train_config([f"skill={skill}", "train=paper"])
-    assert (config.action_repeat, config.chain_starts, config.midway_starts) == (1, 0.0, 0.0)
+    assert (config.action_repeat, config.chain_starts, config.demonstrations.rounds) == (1, 0.0, 0)
     table = {
         "learning_rate": 2.5e-4,
         "final_learning_rate": 0.0,
@@ -179,7 +179,7 @@ def test_paper_is_table_a1(skill: str) -> None:
 
 def test_the_default_is_small_and_the_folder_says_what_is_in_it() -> None:
     config = load_train_config(["skill=open_fridge", "nav=false"])
-    assert config.train.total_steps == 1_500_000 and config.policy.rnn_layers == 1
+    assert config.train.total_steps == 1_500_000 and config.demonstrations.rounds == 3
     assert re.fullmatch(r"outputs/train/open_fridge_nonav_laser_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", config.out)
 
 
