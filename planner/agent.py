@@ -97,8 +97,6 @@ def _entries(agent: Agent, name: str, obs: str) -> dict[str, Entry]:
 
 def _folder(agent: Agent) -> Path:
     folder = ZOO if agent.skills == "zoo" else Path(agent.skills)
-    if agent.skills == "zoo" and not folder.is_dir():
-        raise AgentError("the zoo holds no policies yet: use --skills oracle, or the folder of your own training runs")
     if not folder.is_dir():
         raise AgentError(f"no skills in {agent.skills!r}: no such folder; use zoo, oracle or a folder of runs")
     return folder

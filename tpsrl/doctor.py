@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from hab.mujoco.gl import GL_BACKENDS, SYSTEM_PACKAGES, wanted_backends
+from planner.zoo import ZOO, entries
 from tpsrl import __version__
 
 PACKAGES = (
@@ -64,7 +65,7 @@ def report() -> tuple[str, bool]:
     lines += [f"  {kind}: {'works' if not error else f'does not work: {error}'}" for kind, error in errors.items()]
     lines.append(f"  {_gl_verdict(errors)}")
 
-    lines += ["", "trained skills: none are packaged yet; use --skills oracle"]
+    lines += ["", f"trained skills: {len(entries(ZOO))} are packaged; tpsrl skills lists them, --skills zoo plays them"]
     return "\n".join(lines), not (missing or error)
 
 
