@@ -45,7 +45,7 @@ class Start:
     """`robot`, `objects` and `joints` are where the skill begins."""
     goal: Goal
     held: str = ""
-    """The object, or the articulation whose handle, in hand."""
+    """The object in hand."""
     tilt_rad: float = 0.0
     """How far it leans (`Simulator.hold`)."""
 

@@ -75,9 +75,9 @@ SENSORS: dict[str, Sensor] = {
         lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1]),
     ),
 }
+"""A skill's `goal.position` is its object's start or goal, its handle when closed, or its navigation target."""
 Memory = Callable[[Simulator, NDArray[np.float64]], bool]
 """A function of the simulator and the goal's position (1, 3), of which only what sensors tell is used."""
-"""A skill's `goal.position` is its object's start or goal, its handle when closed, or its navigation target."""
 
 
 class SkillTask(gymnasium.Env[Any, Any], Generic[S]):

@@ -408,35 +408,42 @@ def test_sensors_see_the_state_after_the_step() -> None:
         np.testing.assert_allclose(sim.ee_pos, now.site(fetch.EE).xpos, atol=1e-9)
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
-@given(st.integers(0, 100), st.floats(-math.pi, math.pi))
-def test_laser_is_one_ray_after_the_other(index: int, yaw: float) -> None:
+def turned(index: int, yaw: float) -> tuple[MujocoSimulator, float, float]:
+    """An apartment with the robot facing `yaw`; and its x and y."""
     sim = laid_out(index)
     x, y, _ = sim.base
     sim.place_robot(np.array([x, y, yaw]))
+    return sim, x, y
+
+
+def first_hit(sim: MujocoSimulator, origin: np.ndarray, ray: list[float], max_m: float) -> float:
+    """One ray by itself, as a share of the longest: the scene and objects, not the robot itself."""
+    seen = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
+    hit = mujoco.mj_ray(sim.model, sim.data, origin, np.array(ray), seen, 1, -1, np.zeros(1, np.int32))
+    return min(hit / max_m, 1.0) if hit >= 0.0 else 1.0
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.integers(0, 100), st.floats(-math.pi, math.pi))
+def test_laser_is_one_ray_after_the_other(index: int, yaw: float) -> None:
+    sim, x, y = turned(index, yaw)
     scan = sim.laser()
     origin = np.array([x + 0.235 * math.cos(yaw), y + 0.235 * math.sin(yaw), 0.2878])
-    seen = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)  # the scene and objects, not the robot itself
     for i, angle in enumerate(np.deg2rad(np.linspace(-110.0, 110.0, 64)) + yaw):
-        ray = np.array([math.cos(angle), math.sin(angle), 0.0])
-        hit = mujoco.mj_ray(sim.model, sim.data, origin, ray, seen, 1, -1, np.zeros(1, np.int32))
-        assert scan[i] == pytest.approx(min(hit / 10.0, 1.0) if hit >= 0.0 else 1.0, abs=1e-5)
+        expected = first_hit(sim, origin, [math.cos(angle), math.sin(angle), 0.0], 10.0)
+        assert scan[i] == pytest.approx(expected, abs=1e-5)
 
 
 @settings(max_examples=5, deadline=None, derandomize=True)
 @given(st.integers(0, 100), st.floats(-math.pi, math.pi))
 def test_head_scan_is_one_ray_after_the_other(index: int, yaw: float) -> None:
-    sim = laid_out(index)
-    x, y, _ = sim.base
-    sim.place_robot(np.array([x, y, yaw]))
+    sim, x, y = turned(index, yaw)
     scan = sim.head_scan().reshape(3, 16)
     origin = np.array([x + 0.25 * math.cos(yaw), y + 0.25 * math.sin(yaw), 1.2])
-    seen = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
     for i, aside in enumerate(np.deg2rad([-20.0, 0.0, 20.0]) + yaw):
         for j, up in enumerate(np.deg2rad(np.linspace(-65.0, 15.0, 16))):
-            ray = np.array([math.cos(up) * math.cos(aside), math.cos(up) * math.sin(aside), math.sin(up)])
-            hit = mujoco.mj_ray(sim.model, sim.data, origin, ray, seen, 1, -1, np.zeros(1, np.int32))
-            assert scan[i, j] == pytest.approx(min(hit / 3.0, 1.0) if hit >= 0.0 else 1.0, abs=1e-5)
+            ray = [math.cos(up) * math.cos(aside), math.cos(up) * math.sin(aside), math.sin(up)]
+            assert scan[i, j] == pytest.approx(first_hit(sim, origin, ray, 3.0), abs=1e-5)
 
 
 BOX = (-3.0, -2.0, 2.5, 9.5)
