@@ -26,6 +26,8 @@ UPPER_M = 0.219 + 0.133
 FORE_M = 0.197 + 0.1245
 HAND_M = 0.1385 + 0.1664 + robot.EE_OFFSET_M
 _PLANAR = (1, 3, 5)
+APPROACHES = tuple((math.radians(pitch), back_m) for pitch, back_m in ((82.0, 0.12), (50.0, 0.12), (24.0, 0.12)))
+"""Pitches of the cup (rad) and distances (m) before a point, along the cup's axis, that `joints_to_goal` tells of."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,30 @@ def forward(q: NDArray[np.float64]) -> ArmPose:
     radius = LIFT_RADIUS_M + UPPER_M * math.cos(first) + FORE_M * math.cos(second) + HAND_M * math.cos(third)
     z = LIFT_Z_M - UPPER_M * math.sin(first) - FORE_M * math.sin(second) - HAND_M * math.sin(third)
     return ArmPose(float(q[0]), radius, z, third)
+
+
+def cup_to_goal(q: NDArray[np.float64], goal_base: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Return how far (m) a point of the base frame is left of the cup's rim, further out, and above it, as the arm at
+    joint positions (7,) can turn, stretch and lift; rolls are taken to be zero."""
+    cup, goal = forward(q), cup_pose(np.array(goal_base), 0.0)
+    turn = math.remainder(goal.azimuth - cup.azimuth, math.tau)
+    return turn * goal.radius, goal.radius - cup.radius, goal.z - cup.z
+
+
+def joints_to_goal(q: NDArray[np.float64], goal_base: tuple[float, float, float]) -> list[float]:
+    """Return how far (rad) lift, elbow and wrist are from having the cup at a point of the base frame, or before it:
+    at the cup's pitch as it is, and for each of `APPROACHES`. Out of reach, as near as it gets."""
+    lift, elbow, wrist = (float(q[i]) for i in _PLANAR)
+    goal = cup_pose(np.array(goal_base), lift + elbow + wrist)
+    moves: list[float] = []
+    for pitch, back_m in ((goal.pitch, 0.0), *APPROACHES):
+        out = goal.radius - LIFT_RADIUS_M - (HAND_M + back_m) * math.cos(pitch)
+        down = LIFT_Z_M - goal.z - (HAND_M + back_m) * math.sin(pitch)
+        cosine = (out * out + down * down - UPPER_M**2 - FORE_M**2) / (2.0 * UPPER_M * FORE_M)
+        bent = math.acos(max(-0.99, min(0.99, cosine)))
+        first = math.atan2(down, out) - math.atan2(FORE_M * math.sin(bent), UPPER_M + FORE_M * math.cos(bent))
+        moves += [math.remainder(a, math.tau) for a in (first - lift, bent - elbow, pitch - first - bent - wrist)]
+    return moves
 
 
 def travel_steps(q_from: NDArray[np.float64], q_to: NDArray[np.float64]) -> float:

@@ -24,6 +24,8 @@ Q_MAX = np.array([1.6056, 1.518, np.pi, 2.251, np.pi, 2.16, np.pi])
 """(7,) joint limits (rad); the three continuous roll joints are kept within one turn."""
 EFFORT_NM = np.array([33.82, 131.76, 76.94, 66.18, 29.35, 25.70, 7.36])
 """(7,) torque limits (N m)."""
+ARM_WINDUP_RAD = 0.1
+"""A blocked joint's target runs ahead of it by at most this much."""
 TORSO_LIFT_M = 0.15
 REST_EE_BASE = np.array([0.5, 0.0, 1.0])
 """(3,) resting end-effector position, base frame (m)."""

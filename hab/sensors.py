@@ -12,6 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hab import robot
+from hab.arm import forward
 from hab.simulator import Simulator
 
 Observation = dict[str, NDArray[np.float32]]
@@ -64,6 +65,15 @@ def joint(sim: Simulator) -> NDArray[np.float32]:
     return sim.arm.astype(np.float32)
 
 
+def arm_effort(sim: Simulator) -> NDArray[np.float32]:
+    """(7,) how hard the arm's drives push, in [-1, 1]: how far each joint is behind its target, of what is allowed.
+
+    The targets are the sum of the actions, so the controller knows them; where the arm presses on something, nothing
+    else tells a policy without memory that, or which way it will have to go before anything moves.
+    """
+    return ((sim.arm_target - sim.arm) / robot.ARM_WINDUP_RAD).clip(-1.0, 1.0).astype(np.float32)
+
+
 def is_holding(sim: Simulator) -> NDArray[np.float32]:
     """(1,) 1 while the suction holds something."""
     return np.array([1.0 if sim.held else 0.0], dtype=np.float32)
@@ -84,6 +94,19 @@ def relative_resting_position(pose: RobotPose) -> NDArray[np.float32]:
 def in_ee_frame(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.float32]:
     """(n, 3) world positions -> (3 n,) in the end-effector frame."""
     return ((positions - pose.ee_world) @ pose.ee_mat).astype(np.float32).reshape(-1)
+
+
+def in_base_frame(pose: RobotPose, position: NDArray[np.float64]) -> tuple[float, float, float]:
+    """World position (3,) -> base frame."""
+    x, y, z = position.tolist()
+    dx, dy = x - pose.x, y - pose.y
+    return pose.cos * dx + pose.sin * dy, pose.cos * dy - pose.sin * dx, z
+
+
+def arm_reach(sim: Simulator) -> NDArray[np.float32]:
+    """(3,) end-effector's distance from the shoulder's axis (m), height (m) and pitch below the horizon (rad)."""
+    cup = forward(sim.arm)
+    return np.array((cup.radius, cup.z, cup.pitch), dtype=np.float32)
 
 
 def gps_compass(pose: RobotPose, plane: NDArray[np.complex128]) -> NDArray[np.float32]:

@@ -20,7 +20,7 @@ from hab.openings import grid_with_openings, handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from skills.skill import Goal
 from skills.starts import YAW_NOISE_RAD, Start, StartKind, at_position, facing, handover_poses
-from skills.task import SkillTask, State, ee_distance
+from skills.task import ARM_KEYS, SkillTask, State, ee_distance
 
 STATE_REWARD = 10.0
 """Per metre or radian that the joint comes nearer to its goal."""
@@ -55,7 +55,7 @@ class ArticulatedState(State):
 class Articulated(SkillTask[ArticulatedState]):
     """What the four tasks share. The base starts in a box before the handle, facing it, give or take."""
 
-    keys = ("handle_start_sensor", "joint", "ee_pos", "is_holding", "relative_resting_position")
+    keys = ("handle_start_sensor", "ee_pos", *ARM_KEYS)
     """habitat's, and where the handle is when closed, as Pick gets its object's place: drawers lie above each other,
     and nothing else says which one is meant."""
     slack_reward = 0.0
@@ -188,6 +188,8 @@ class CloseCabinet(Close):
     skill, kind = "close_cabinet", "cabinet"
     start_range = (0.4, 0.5)
     box_x_m, box_y_m = (0.55, 0.65), (-0.35, 0.35)
+    # From where the arm reaches the handle, opened and closed.
+    fixed_box_m = (0.60, 0.68), (-0.2, 0.2)
 
 
 class CloseFridge(Close):

@@ -26,10 +26,12 @@ from ver_core.signals import die_with_parent
 NOISE = 0.3
 """Most noise (standard deviation, of the arm's action) that an oracle is disturbed with, to show how it recovers; it is
 drawn for each episode. The base gets half of it. (Laskey et al. 2017, DART.)"""
-PATIENCE = 1.6
+HANDLE_NOISE = 0.3
+"""Share of the noise with a handle in hand: the cup slips off a door that is jerked."""
+PATIENCE = 1.1
 """Oracles take their time: they may take this many times a task's steps."""
-LEARNER_SHARE = 0.75
-"""Share of episodes that the learner begins, once there is one."""
+LEARNER_SHARE, LEARNER_STEPS = 0.75, 0.6
+"""Share of episodes that the learner begins, once there is one, and for how much of a task's steps at most."""
 EPISODES_PER_JOB = 25
 HOPELESS = 100
 """Episodes without any success after which no more are played."""
@@ -154,7 +156,7 @@ class _Player:
         # An oracle that knows where an object is to go takes it accordingly; a policy cannot know.
         task.sim.episode = replace(task.sim.episode, targets=())
         if self.job.weights is not None and rng.random() < LEARNER_SHARE:
-            for _ in range(int(rng.integers(task.max_steps / PATIENCE / self.repeat))):
+            for _ in range(int(rng.integers(LEARNER_STEPS * task.max_steps / PATIENCE / self.repeat))):
                 step, over = self._learner_plays()
                 steps.append(step)
                 if over:
@@ -167,9 +169,14 @@ class _Player:
         first: Action = {}
         while not done:
             floats, bytes_ = self._observed()
-            spread = {ARM: noise * rng.standard_normal(7), BASE: 0.5 * noise * rng.standard_normal(2)}
+            most = noise * (HANDLE_NOISE if task.sim.held and task.sim.held == task.goal.articulation else 1.0)
+            spread = {ARM: most * rng.standard_normal(7), BASE: 0.5 * most * rng.standard_normal(2)}
             meant: list[NDArray[np.float32]] = []
             held, reward = task.sim.held, 0.0
+            # An oracle stops where it had planned to, which nobody can see; here it does wherever that is right.
+            if task.may_stop():
+                ahead = {part.name: np.zeros(part.size, np.float32) for part in self.network.action_layout.parts}
+                ahead[STOP] = np.ones(1, np.float32)
             for _ in range(self.repeat):
                 action = ahead or oracle.act(task.sim)
                 ahead = {}

@@ -15,7 +15,7 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
 from skills.starts import Start, StartKind, draw_episode, moved_receptacle, working_poses
-from skills.task import SkillTask, State, ee_distance, to_mm
+from skills.task import ARM_KEYS, SkillTask, State, ee_distance, to_mm
 
 DISTANCE_REWARD = 2.0
 PICK_REWARD = 2.0
@@ -34,7 +34,7 @@ class Pick(SkillTask[PickState]):
 
     skill = "pick"
     parts = (ARM, GRIP)
-    keys = ("obj_start_sensor", "joint", "is_holding", "relative_resting_position")
+    keys = ("obj_start_sensor", *ARM_KEYS)
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)

@@ -15,7 +15,7 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
 from skills.starts import TILTS_RAD, Start, StartKind, draw_episode, working_poses
-from skills.task import SkillTask, State, to_mm
+from skills.task import ARM_KEYS, SkillTask, State, to_mm
 
 DISTANCE_REWARD = 2.0
 PLACE_REWARD = 5.0
@@ -40,7 +40,7 @@ class Place(SkillTask[PlaceState]):
 
     skill = "place"
     parts = (ARM, GRIP)
-    keys = ("obj_goal_sensor", "joint", "is_holding", "relative_resting_position")
+    keys = ("obj_goal_sensor", *ARM_KEYS)
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from hab import sensors
 from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
+from hab.arm import APPROACHES, cup_to_goal, joints_to_goal
 from hab.backend import make_simulator
 from hab.episodes import SKILLS, SPLITS, Unsolvable, load_scene, scene_seed
-from hab.measures import rest_distance
+from hab.measures import NAV_DISTANCE_M, rest_distance
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -55,12 +56,14 @@ class State:
     """Sum of such rises since the start."""
 
 
+_STOP_AT = np.array((NAV_DISTANCE_M, 0.0), np.float32)
 S = TypeVar("S", bound=State)
 Sensor = tuple[spaces.Box, Callable[[Simulator, RobotPose, NDArray[np.float64]], NDArray[np.float32]]]
 """Space, and a function of the simulator, the robot's pose and the goal's position (1, 3)."""
 
 SENSORS: dict[str, Sensor] = {
     "joint": (sensors.vector_space(7), lambda sim, pose, goal: sensors.joint(sim)),
+    "arm_effort": (spaces.Box(-1.0, 1.0, (7,), np.float32), lambda sim, pose, goal: sensors.arm_effort(sim)),
     "is_holding": (spaces.Box(0.0, 1.0, (1,), np.float32), lambda sim, pose, goal: sensors.is_holding(sim)),
     "ee_pos": (sensors.vector_space(3), lambda sim, pose, goal: sensors.ee_pos(pose)),
     "relative_resting_position": (
@@ -70,14 +73,35 @@ SENSORS: dict[str, Sensor] = {
     "obj_start_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
     "handle_start_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
     "obj_goal_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
+    "arm_reach": (sensors.vector_space(3), lambda sim, pose, goal: sensors.arm_reach(sim)),
+    "cup_to_goal": (
+        sensors.vector_space(3),
+        lambda sim, pose, goal: np.array(cup_to_goal(sim.arm, sensors.in_base_frame(pose, goal[0])), np.float32),
+    ),
+    "joints_to_goal": (
+        sensors.vector_space(3 + 3 * len(APPROACHES)),
+        lambda sim, pose, goal: np.array(joints_to_goal(sim.arm, sensors.in_base_frame(pose, goal[0])), np.float32),
+    ),
+    "stop_margin": (
+        sensors.vector_space(2),
+        lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1]) - _STOP_AT,
+    ),
     "goal_to_agent_gps_compass": (
         sensors.vector_space(2),
         lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1]),
     ),
 }
 """A skill's `goal.position` is its object's start or goal, its handle when closed, or its navigation target."""
+ARM_KEYS = (
+    *("joint", "is_holding", "relative_resting_position"),
+    *("arm_effort", "arm_reach", "cup_to_goal", "joints_to_goal"),
+)
+"""habitat's three; the drives' effort; and what follows from `joint` and the goal in the end-effector's frame by the
+arm's geometry alone: it tells a network of two layers what it would need many examples to work out (hab/arm.py)."""
 Memory = Callable[[Simulator, NDArray[np.float64]], bool]
 """A function of the simulator and the goal's position (1, 3), of which only what sensors tell is used."""
+CallMemory = dict[str, Any]
+"""What a skill remembers of its sensors' readings since its call began."""
 
 
 class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
@@ -138,7 +162,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         return spaces.Dict({**sensors.exteroception_space(obs), **told, **remembered})
 
     @classmethod
-    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: set[str]) -> Observation:
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
         """Read its sensors; `goal` is the goal's position (1, 3), `memory` what has been so: empty when a call begins,
         and changed here."""
         read, pose = sensors.exteroception(sim, obs), RobotPose(sim)
@@ -150,9 +174,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         return read
 
     @classmethod
-    def remember(cls, sim: Simulator, goal: NDArray[np.float64], memory: set[str]) -> None:
+    def remember(cls, sim: Simulator, goal: NDArray[np.float64], memory: CallMemory) -> None:
         """Add to `memory` what is so now."""
-        memory.update(key for key, so in cls.memories.items() if so(sim, goal))
+        memory.update((key, True) for key, so in cls.memories.items() if so(sim, goal))
 
     # -- what a task defines ---------------------------------------------------------------------------------------
 
@@ -181,6 +205,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     @abstractmethod
     def measures(self, now: S) -> dict[str, Any]:
         """Return the measures of this skill for `info`, by habitat's names."""
+
+    def may_stop(self) -> bool:
+        """Whether now is a good moment to call stop, for a demonstration to show (skills/demonstrations.py)."""
+        return False
 
     # -- gymnasium -------------------------------------------------------------------------------------------------
 
@@ -263,7 +291,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.sim.reset(start.episode)
         if start.held:
             self.sim.hold(start.held, start.tilt_rad)
-        self._memory: set[str] = set()
+        self._memory: CallMemory = {}
 
     def _common(self, force_added_n: float, force_total_n: float) -> State:
         sim = self.sim

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from hab.actions import Action, action_space
 from hab.simulator import Simulator
 from skills.skill import Goal
+from skills.task import CallMemory
 from skills.training import fit_policy, task_class
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.policy import RecurrentPolicy
@@ -53,7 +54,7 @@ class TrainedPolicy:
         self._state = torch.zeros(1, network.state_size)
         self._previous = torch.from_numpy(network.action_layout.none)[None]
         self._left, self._held = 0, ""
-        self._memory: set[str] = set()
+        self._memory: CallMemory = {}
         self._action: Action = {}
         self.value = 0.0
         """What the critic expected of the last observation acted on."""

@@ -103,9 +103,11 @@ def _clone_oracle(config: TrainSkillConfig, task: dict[str, Any], out: Path, pol
     gamma, episodes = config.train.gamma, shown.episodes
     job = Job(config.skill, task, gamma, config.policy, None, episodes, (config.train.seed,))
     cores = os.cpu_count() or 1
+    threads = torch.get_num_threads()
     torch.set_num_threads(cores)
     with demonstration_progress(f"{config.skill}: oracle", shown.rounds * episodes) as on_episodes:
         clone_oracle(policy, job, shown.rounds, shown.epochs, World(), cores, on_episodes)
+    torch.set_num_threads(threads)
     folder = out / CLONED
     folder.mkdir()
     save_file(policy.state_dict(), folder / WEIGHTS)

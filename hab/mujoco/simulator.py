@@ -38,8 +38,6 @@ HOLD_FORCE_N = 100.0
 """The seal breaks above this pull or shear: a 4 cm cup at 0.8 bar vacuum."""
 HOLD_DISTANCE_M = 0.15
 """The seal breaks when what is held is dragged this far from where it was grasped (habitat's hold threshold)."""
-ARM_WINDUP_RAD = 0.1
-"""A blocked joint's target runs ahead of it by at most this much."""
 
 RIM_M = 0.006
 """A touch counts as the rim's if it lies at most this far behind the cup's front."""
@@ -162,8 +160,8 @@ class MujocoSimulator:
             # minimum and maximum, because np.clip takes three times as long.
             q, before = self._arm, target.copy()
             target += ARM_DELTA_RAD * np.minimum(np.maximum(arm, -1.0), 1.0)
-            np.maximum(target, np.maximum(q - ARM_WINDUP_RAD, robot.Q_MIN), out=target)
-            np.minimum(target, np.minimum(q + ARM_WINDUP_RAD, robot.Q_MAX), out=target)
+            np.maximum(target, np.maximum(q - robot.ARM_WINDUP_RAD, robot.Q_MIN), out=target)
+            np.minimum(target, np.minimum(q + robot.ARM_WINDUP_RAD, robot.Q_MAX), out=target)
             # Velocity feed-forward: the drives' damping would else hold the joints 0.02 rad behind a moving target.
             self._arm_ctrl[:] = target + _FEED_FORWARD * (target - before)
         else:

@@ -19,22 +19,23 @@ from hab.measures import CLOSED_SLACK
 from hab.openings import handle_at, link_to_world, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
-from skills.oracle.approach import move_in, touch
+from skills.oracle.approach import move_in
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import HINGE_SIDE_RAD, OPEN_SLANT, follow, plan_route
 from skills.oracle.reach import Reach, backed_off, choose_reach
+from skills.oracle.servo import servo_to
 from skills.oracle.surroundings import grid_now
 from skills.skill import Goal
 
 HANDLE_PITCHES = {
     "cabinet": tuple(np.deg2rad((70.0, 60.0, 50.0, 40.0))),
     "fridge": tuple(np.deg2rad((40.0, 30.0, 20.0))),
-    "push": tuple(np.deg2rad((65.0, 55.0, 45.0, 35.0))),
+    "push": tuple(np.deg2rad((85.0, 75.0, 65.0, 55.0, 45.0, 35.0))),
 }
 """A steep hand is near its resting pose; but a door's handle turns under the cup, and a steep hand would hit it."""
 STEEPEST_RAD = np.deg2rad(45.0)
-CLEAR_M = 0.08
+CLEAR_M, AT_FRONT_M = 0.08, 0.03
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.45}
 """Open this much (m, rad) beyond the goal: what is let go may swing back, and a wide door is out of the way."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
@@ -62,11 +63,19 @@ class OracleOpen(Scripted):
                 side = outward(sim, name) + HINGE_SIDE_RAD * math.copysign(1.0, sim.scene.articulation(name).axis[2])
                 yield from go_before(motion, handle, side, DOOR_STAND_M)
             reach = handle_reach(motion, handle, kind, self._base_movement)
-            yield from move_in(motion, handle, reach, CLEAR_M, 0.0, self._base_movement)
             motion.suction = True
-            at = cup_pose(in_base(sim, sim.handle_pos(name)), reach.pitch)
-            yield from touch(motion, at, CLEAR_M, 0.03, -0.03)
+            yield from servo_to(
+                motion,
+                lambda: sim.handle_pos(name),
+                reach,
+                CLEAR_M,
+                -0.03,
+                self._base_movement,
+                None,
+                lambda: sim.held == name,
+            )
             if sim.held == name:
+                yield from motion.wait(3)
                 yield from draw_along(motion, name, wide, reach.pitch, self._base_movement)
             motion.suction = False
             yield from let_go(motion, self._base_movement)
@@ -91,15 +100,29 @@ class OracleClose(Scripted):
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion, name = Motion(sim), goal.articulation
         motion.suction = False
-        while sim.joint_pos(name) > CLOSED_SLACK / 2.0:
+        # The arm alone hardly reaches as far as a front that is shut.
+        end = 0.0 if self._base_movement else 0.5 * CLOSED_SLACK
+        while sim.joint_pos(name) > end + 0.3 * CLOSED_SLACK:
             point = push_point(sim, name)
             if self._base_movement and abs(aside(sim, name, point)) > PUSH_ASIDE_RAD:
                 yield from go_before(motion, point, outward(sim, name), PUSH_STAND_M)
             reach = handle_reach(motion, point, "push", self._base_movement)
-            yield from move_in(motion, point, reach, CLEAR_M, 0.0, self._base_movement)
-            at = cup_pose(in_base(sim, push_point(sim, name)), reach.pitch)
-            yield from motion.arm_line(backed_off(at, CLEAR_M), backed_off(at, 0.0))
-            yield from draw_along(motion, name, 0.0, reach.pitch, self._base_movement)
+            if self._base_movement:
+                yield from servo_to(
+                    motion,
+                    lambda: push_point(sim, name),
+                    reach,
+                    CLEAR_M,
+                    0.0,
+                    True,
+                    None,
+                    lambda: float(np.linalg.norm(sim.ee_pos - push_point(sim, name))) < AT_FRONT_M,
+                )
+            else:
+                yield from move_in(motion, point, reach, CLEAR_M, 0.0, False)
+                at = cup_pose(in_base(sim, push_point(sim, name)), reach.pitch)
+                yield from motion.arm_line(backed_off(at, CLEAR_M), backed_off(at, 0.0))
+            yield from draw_along(motion, name, end, reach.pitch, self._base_movement)
             yield from let_go(motion, self._base_movement)
         while True:
             yield motion.action()

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from hab.arm import cup_pose
 from hab.objects import OBJECTS
 from hab.simulator import Simulator
-from skills.oracle.approach import move_in, move_out, touch
+from skills.oracle.approach import move_out
+from skills.oracle.servo import servo_to
 from skills.oracle.hand import in_base, is_ball, rise_over_others, thickness
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
@@ -44,15 +45,21 @@ class OraclePick(Scripted):
             lift = max(LIFT_M, rim, rise_over_others(sim, name, position))
             reach = self._choose_reach(motion, position, name, rim, lift)
             clear = clearance(name, rim, reach.pitch)
-            yield from move_in(motion, position, reach, clear, 0.0, self._base_movement, receptacle)
             motion.suction = True
-            at = cup_pose(in_base(sim, sim.object_pos(name)), reach.pitch)
             # Past the centre by a little: a bowl's bottom lies below it.
-            yield from touch(motion, at, clear, thickness(name, reach.pitch) + 0.02, -0.04)
+            yield from servo_to(
+                motion,
+                lambda: sim.object_pos(name),
+                reach,
+                clear,
+                -0.04,
+                self._base_movement,
+                receptacle,
+                lambda: sim.held != "",
+            )
             if sim.held:
+                yield from motion.wait(3)
                 break
-            motion.suction = False
-            yield from motion.arm_line(motion.pose(), backed_off(at, clear))
         yield from move_out(motion, motion.pose(), reach.lift_m, self._base_movement, position)
         while True:
             yield motion.action()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +16,20 @@ from hab.arm import PAN_X_M, cup_pose, solve
 from hab.objects import OBJECTS
 from hab.scene import Receptacle
 from hab.simulator import Simulator
-from skills.oracle.approach import move_in, move_out
+from skills.oracle.approach import move_out
 from skills.oracle.hand import cup_below, in_base, is_ball, object_in_cup, rise_over_others, upright_pitch
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.reach import PITCHES, Reach, backed_off, choose_reach, pitches_for
+from skills.oracle.servo import servo_to
 from skills.oracle.surroundings import receptacle_at
 from skills.skill import Goal
 
 FALLEN_COST = 400.0
 """Setting an object down upright may take this many control steps; a fallen one is set down as it is."""
 PLACE_LIFT_M = 0.07
+DOWN_M, OVER_M = 0.01, 0.04
+"""An object this near above its goal, and this near beside it, is let go."""
 MAX_TILT_RAD = np.deg2rad(20.0)
 """What is set down this much off upright rights itself."""
 
@@ -44,25 +48,42 @@ class OraclePlace(Scripted):
         ahead, left, _ = object_in_cup(sim, goal.object, pitch)
         up = cup_below(sim, goal.object, pitch)
 
-        def cup_at(height: float) -> NDArray[np.float64]:
-            """Base-frame point of the cup that has the object over its goal, `height` above it."""
-            point = in_base(sim, position)
+        def cup_at(point: NDArray[np.float64]) -> NDArray[np.float64]:
+            """Return where the cup has the object at a point, both base frame."""
             # The object sits off the cup's axis: aim the arm so that it, not the cup, is over the goal.
             azimuth = math.atan2(point[1], point[0] - PAN_X_M) - math.asin(
                 max(-0.5, min(0.5, left / math.hypot(*point[:2])))
             )
             forward_axis = np.array([math.cos(azimuth), math.sin(azimuth), 0.0])
             left_axis = np.array([-math.sin(azimuth), math.cos(azimuth), 0.0])
-            return point - ahead * forward_axis - left * left_axis + np.array([0.0, 0.0, height - up])
+            return point - ahead * forward_axis - left * left_axis - np.array([0.0, 0.0, up])
+
+        def there() -> bool:
+            off = sim.object_pos(goal.object) - position
+            return not sim.held or bool(off[2] < DOWN_M and np.hypot(*off[:2]) < OVER_M)
 
         clear = reach.lift_m
-        yield from move_in(motion, position, reach, 0.0, clear - up, self._base_movement, receptacle, ahead)
-        above, at = cup_pose(cup_at(clear), pitch), cup_pose(cup_at(-0.01), pitch)
-        q = solve(above)
-        if q is not None:
-            yield from motion.arm_to(q, timeout=80)
-        yield from motion.arm_line(above, at, step_m=0.006)
-        yield from motion.wait(6)
+        yield from servo_to(
+            motion,
+            lambda: position,
+            reach,
+            clear,
+            -0.01,
+            self._base_movement,
+            receptacle,
+            there,
+            ahead_m=ahead,
+            axis_rad=math.pi / 2.0,
+            cup_at=cup_at,
+            timeout=300 if self._base_movement else 150,
+        )
+        if sim.held and not there():
+            # Where the arm alone does not quite get to, as near as it does.
+            below = cup_pose(cup_at(in_base(sim, position)) - np.array([0.0, 0.0, 0.01]), pitch)
+            above = replace(below, z=below.z + clear)
+            if (q := solve(above)) is not None:
+                yield from motion.arm_to(q, timeout=80)
+            yield from motion.arm_line(above, below, step_m=0.006)
         motion.suction = False
         yield from motion.wait(3)
         yield from motion.arm_line(motion.pose(), backed_off(motion.pose(), 0.04), step_m=0.01)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hab.episodes import SKILLS, load_grid, load_scene
 from hab.measures import ee_in_base
+from hab.mapping import LaserMap
 from hab.openings import grid_with_openings, opened_boxes
 from skills import TASKS, make_env
 from skills.articulated import TOUCH_M, ArticulatedState, handle_reward, state_reward
@@ -23,11 +24,13 @@ from skills.place import PlaceState, carry_reward, place_reward
 from skills.place import rest_reward as place_rest_reward
 
 MANIPULATION = tuple(skill for skill in SKILLS if skill != "navigate")
+HAND = {"joint", "is_holding", "relative_resting_position"}
+TOLD = {"arm_effort", "arm_reach", "cup_to_goal", "joints_to_goal"}
 SEES = {
-    "navigate": {"goal_to_agent_gps_compass", "joint"},
-    "pick": {"obj_start_sensor", "joint", "is_holding", "relative_resting_position"},
-    "place": {"obj_goal_sensor", "joint", "is_holding", "relative_resting_position"},
-    "open_fridge": {"handle_start_sensor", "joint", "ee_pos", "is_holding", "relative_resting_position"},
+    "navigate": {"goal_to_agent_gps_compass", "stop_margin", "joint"},
+    "pick": {"obj_start_sensor", *HAND, *TOLD},
+    "place": {"obj_goal_sensor", *HAND, *TOLD},
+    "open_fridge": {"handle_start_sensor", "ee_pos", *HAND, *TOLD},
 }
 ACTS = {
     "navigate": {"base_vel", "rearrange_stop"},
@@ -39,7 +42,7 @@ ACTS = {
 ACTS |= {"open_cabinet": ACTS["open_fridge"], "close_cabinet": ACTS["close_fridge"]}
 SEES |= dict.fromkeys(("close_fridge", "close_cabinet"), SEES["open_fridge"] | {"has_touched"})
 SEES |= dict.fromkeys(("open_fridge", "open_cabinet"), SEES["open_fridge"] | {"has_held"})
-STEPS = dict.fromkeys(SKILLS, 400) | {"navigate": 1000}
+STEPS = dict.fromkeys(SKILLS, 600) | {"navigate": 1000}
 
 
 def make(skill: str, base_movement: bool = True) -> Any:
@@ -48,7 +51,8 @@ def make(skill: str, base_movement: bool = True) -> Any:
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_each_skill_sees_and_does_what_habitat_lets_it(skill: str) -> None:
-    assert set(make(skill).observation_space) == SEES[skill] | {"laser", "head_scan"}
+    drawn = {"route"} if skill == "navigate" else set()
+    assert set(make(skill).observation_space) == SEES[skill] | {"laser", "head_scan"} | drawn
     assert set(make_env(skill, obs="depth").unwrapped.observation_space) == SEES[skill] | {"head_depth"}
     assert set(make(skill).action_space) == ACTS[skill] | {"base_vel"}
     assert set(make(skill, base_movement=False).action_space) == ACTS[skill]
@@ -356,7 +360,7 @@ def test_time_runs_out() -> None:
     action = {part: np.zeros(box.shape, np.float32) for part, box in env.action_space.items()}
     for _ in range(env.max_steps):
         *_, terminated, truncated, info = env.step(action)
-    assert truncated and not terminated and info["reason"] == "timeout" and info["num_steps"] == 400
+    assert truncated and not terminated and info["reason"] == "timeout" and info["num_steps"] == 600
 
 
 def test_a_negative_index_is_refused_in_one_line() -> None:
@@ -367,7 +371,7 @@ def test_a_negative_index_is_refused_in_one_line() -> None:
 def test_open_remembers_that_it_has_held_the_handle() -> None:
     env = make("open_cabinet")
     env.reset(options={"index": 1})
-    memory: set[str] = set()
+    memory: dict[str, Any] = {}
     goal = np.array([env.goal.position])
 
     def bit() -> float:
@@ -389,8 +393,63 @@ def test_close_remembers_that_the_hand_was_where_the_closed_handle_is() -> None:
     env.reset(options={"index": 1})
     read = env.observation()
     assert np.linalg.norm(read["handle_start_sensor"]) > TOUCH_M and read["has_touched"][0] == 0.0
-    memory: set[str] = set()
+    memory: dict[str, Any] = {}
     for reached in (env.sim.ee_pos + [0.0, 0.0, 0.11], env.sim.ee_pos + [0.0, 0.0, 0.09]):
         read = env.observe(env.sim, "laser", reached[None], memory)
     assert np.linalg.norm(read["handle_start_sensor"]) < TOUCH_M and read["has_touched"][0] == 1.0
     assert env.observe(env.sim, "laser", np.array([env.goal.position]), memory)["has_touched"][0] == 1.0
+
+
+def test_navigate_is_told_the_way_by_what_it_has_seen() -> None:
+    """Driving after the `route` alone gets near targets that are rooms away, without any map of the apartment."""
+    env = make_env("navigate", "train", action_repeat=3).unwrapped
+    arrived = 0
+    for index in range(8):
+        read, info = env.reset(options={"index": index})
+        over = False
+        while not over and info["geodesic_dist_to_goal"] > 0.8:
+            heading = math.atan2(read["route"][0], read["route"][1])
+            ahead = max(0.0, math.cos(heading)) ** 3 if abs(heading) < 1.0 else 0.0
+            drive = np.array([ahead, np.clip(2.0 * heading, -1.0, 1.0)], np.float32)
+            read, _, terminated, truncated, info = env.step({"base_vel": drive, "rearrange_stop": -np.ones(1)})
+            over = terminated or truncated
+        arrived += not over
+    assert arrived >= 6
+
+
+def test_the_way_is_told_by_sensors_alone() -> None:
+    """The same readings in another place and direction tell the same route: nothing of the apartment goes in."""
+    env = make("navigate")
+    env.reset(options={"index": 3})
+    read = env.observation()
+    drawn = LaserMap()
+    drawn.read(0.0, 0.0, 0.0, read["laser"], read["head_scan"])
+    distance, right = read["goal_to_agent_gps_compass"].tolist()
+    goal = distance * math.cos(-right), distance * math.sin(-right)
+    np.testing.assert_array_equal(drawn.route(0.0, 0.0, 0.0, goal), read["route"])
+
+
+def test_effort_tells_of_a_blocked_arm() -> None:
+    env = make("pick")
+    env.reset(options={"index": 0})
+    assert np.abs(env.observation()["arm_effort"]).max() < 0.1
+    down = {"arm_action": np.eye(7, dtype=np.float32)[1], "grip_action": -np.ones(1), "base_vel": np.zeros(2)}
+    while env.sim.force_n < 100.0:
+        env.step(down)
+    for _ in range(15):
+        env.step(down)
+    assert env.observation()["arm_effort"][1] > 0.5
+
+
+def test_a_demonstration_stops_where_stopping_is_right() -> None:
+    env = make("navigate")
+    for index in range(4):
+        env.reset(options={"index": index})
+        assert not env.may_stop()
+        oracle = make_oracle("navigate", True)
+        oracle.reset(env.sim, env.goal)
+        while not env.may_stop():
+            success, reason = env.control_step({**oracle.act(env.sim), "rearrange_stop": -np.ones(1)}, {})
+            assert not success and reason == ""
+        success, _ = env.control_step({"rearrange_stop": np.ones(1)}, {})
+        assert success

@@ -1,0 +1,130 @@
+"""The way to a goal on a map that the robot draws as it goes: from its range sensors and its odometry, nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from skimage.graph import MCP_Geometric
+
+from hab import robot
+
+CELL_M, CELLS = 0.1, 240
+"""The map is square, about where it was begun."""
+HIT_COST, NEAR_COST, CLOSE_COST = 200.0, 20.0, 3.0
+"""What a step costs over something seen, within the robot's radius of it, and within the resting arm's; free: 1."""
+BODY_M, ARM_M = 0.30, 0.55
+GOAL_M, GOAL_HIT_COST, GOAL_NEAR_COST = 0.8, 8.0, 3.0
+"""The goal lies on or in something: so near to it that costs less."""
+LOW_M, HIGH_M = 0.10, 1.30
+"""Heights between which what the head sees stands in the way."""
+HAND_M, HAND_LOW_M = 0.8, 0.6
+"""So near and so high it is what the resting hand holds."""
+PLAN_EVERY = 3
+"""Readings from one plan to the next."""
+LOOK_AHEAD_M = (0.5, 1.2)
+ROUTE_SIZE = 2 * len(LOOK_AHEAD_M) + 1
+
+_LASER_ANGLES = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
+_SCAN_YAWS, _SCAN_PITCHES = (
+    grid.ravel() for grid in np.meshgrid(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD, indexing="ij")
+)
+
+
+def _disc(radius_m: float) -> NDArray[np.intp]:
+    """Return the cells (n, 2) within a distance of the middle one."""
+    reach = math.ceil(radius_m / CELL_M)
+    i, j = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1)
+    inside = np.hypot(i, j) * CELL_M <= radius_m
+    return np.stack((i[inside], j[inside]), axis=1)
+
+
+_BODY, _ARM = _disc(BODY_M), _disc(ARM_M)
+
+
+class LaserMap:
+    """An occupancy grid in the frame of the pose at which it was begun; what nobody has seen counts as free."""
+
+    def __init__(self) -> None:
+        self._cost = np.ones((CELLS, CELLS))
+        self._seen = np.zeros((CELLS, CELLS), dtype=bool)
+        self._bounds = np.array([CELLS // 2, CELLS // 2, CELLS // 2, CELLS // 2])
+        self._path: NDArray[np.float64] | None = None
+        self._readings = 0
+
+    def read(
+        self,
+        x: float,
+        y: float,
+        yaw: float,
+        laser: NDArray[np.float32],
+        head_scan: NDArray[np.float32],
+    ) -> None:
+        """Draw what the laser and the head (ranges as in sensors.py) see from a pose (m, rad, the map's frame)."""
+        far = laser * robot.LASER_MAX_M
+        near = laser < 0.999
+        ranges, angles = far[near], _LASER_ANGLES[near]
+        points = [
+            np.stack(
+                (robot.LASER_POS[0] + ranges * np.cos(angles), robot.LASER_POS[1] + ranges * np.sin(angles)), axis=1
+            )
+        ]
+        ranges = head_scan * robot.HEAD_SCAN_MAX_M
+        height = robot.HEAD_CAMERA_POS[2] + ranges * np.sin(_SCAN_PITCHES)
+        flat = ranges * np.cos(_SCAN_PITCHES)
+        in_hand = (height > HAND_LOW_M) & (flat + robot.HEAD_CAMERA_POS[0] < HAND_M)
+        seen = (head_scan < 0.999) & (height > LOW_M) & (height < HIGH_M) & ~in_hand
+        flat, yaws = flat[seen], _SCAN_YAWS[seen]
+        points.append(np.stack((robot.HEAD_CAMERA_POS[0] + flat * np.cos(yaws), flat * np.sin(yaws)), axis=1))
+        ahead, left = np.concatenate(points).T
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        cells = self._cells(np.stack((x + cos * ahead - sin * left, y + sin * ahead + cos * left), axis=1))
+        cells = cells[((cells > 6) & (cells < CELLS - 7)).all(axis=1)]
+        new = np.unique(cells[~self._seen[cells[:, 0], cells[:, 1]]], axis=0)
+        if len(new):
+            self._seen[new[:, 0], new[:, 1]] = True
+            for disc, cost in ((_ARM, CLOSE_COST), (_BODY, NEAR_COST), (_disc_0, HIT_COST)):
+                at = (new[:, None, :] + disc[None]).reshape(-1, 2)
+                self._cost[at[:, 0], at[:, 1]] = np.maximum(self._cost[at[:, 0], at[:, 1]], cost)
+            self._bounds[:2] = np.minimum(self._bounds[:2], new.min(0))
+            self._bounds[2:] = np.maximum(self._bounds[2:], new.max(0))
+
+    def route(self, x: float, y: float, yaw: float, goal: tuple[float, float]) -> NDArray[np.float32]:
+        """Return sine and cosine of the heading (rad, left positive) to the points `LOOK_AHEAD_M` along the way to a
+        goal (m, the map's frame), and the way's length (m)."""
+        if self._path is None or self._readings % PLAN_EVERY == 0:
+            self._path = self._plan((x, y), goal)
+        self._readings += 1
+        path = self._path
+        here = int(np.argmin(np.hypot(path[:, 0] - x, path[:, 1] - y)))
+        steps = np.hypot(*np.diff(path[here:], axis=0).T)
+        along = np.concatenate([[0.0], np.cumsum(steps)])
+        told: list[float] = []
+        for ahead in LOOK_AHEAD_M:
+            px, py = path[here + min(int(np.searchsorted(along, ahead)), len(along) - 1)]
+            heading = math.atan2(py - y, px - x) - yaw
+            told += [math.sin(heading), math.cos(heading)]
+        return np.array([*told, along[-1]], dtype=np.float32)
+
+    def _cells(self, points: NDArray[np.float64]) -> NDArray[np.intp]:
+        return np.floor(points / CELL_M).astype(np.intp) + CELLS // 2
+
+    def _plan(self, start: tuple[float, float], goal: tuple[float, float]) -> NDArray[np.float64]:
+        """Return the cheapest way (N, 2), over cells' centres."""
+        ends = np.clip(self._cells(np.array([start, goal])), 7, CELLS - 8)
+        low = np.maximum(np.minimum(self._bounds[:2], ends.min(0)) - 7, 0)
+        high = np.minimum(np.maximum(self._bounds[2:], ends.max(0)) + 8, CELLS)
+        cost = self._cost[low[0] : high[0], low[1] : high[1]].copy()
+        first, last = ends - low
+        i, j = np.ogrid[: cost.shape[0], : cost.shape[1]]
+        around = np.hypot(i - last[0], j - last[1]) * CELL_M < GOAL_M
+        close = cost[around]
+        cost[around] = np.where(close >= HIT_COST, GOAL_HIT_COST, np.minimum(close, GOAL_NEAR_COST))
+        search = MCP_Geometric(cost, fully_connected=True)
+        search.find_costs([tuple(first)], [tuple(last)])
+        cells = np.array(search.traceback(tuple(last))) + low
+        return (cells - CELLS // 2 + 0.5) * CELL_M
+
+
+_disc_0 = _disc(0.0)
