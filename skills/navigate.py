@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from hab.actions import BASE, GRIP, STOP, Action, stop_called
 from hab.episodes import Episode, Target, load_grid, make_episode
-from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.mapping import ROUTE_SIZE, LaserMap
+from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.navgrid import NavGrid
 from hab.openings import grid_with_openings, handle_at
 from hab.scene import Receptacle, Scene, Vec3

@@ -10,16 +10,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.arm import cup_pose
 from hab.objects import OBJECTS
 from hab.simulator import Simulator
 from skills.oracle.approach import move_out
-from skills.oracle.servo import servo_to
-from skills.oracle.hand import in_base, is_ball, rise_over_others, thickness
+from skills.oracle.hand import is_ball, rise_over_others, thickness
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.place import MAX_TILT_RAD
-from skills.oracle.reach import PITCHES, Reach, backed_off, choose_reach, pitches_for
+from skills.oracle.reach import PITCHES, Reach, choose_reach, pitches_for
+from skills.oracle.servo import servo_to
 from skills.oracle.surroundings import receptacle_at, rim_m
 from skills.skill import Goal
 

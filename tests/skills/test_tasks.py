@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hab.episodes import SKILLS, load_grid, load_scene
-from hab.measures import ee_in_base
 from hab.mapping import LaserMap
+from hab.measures import ee_in_base
 from hab.openings import grid_with_openings, opened_boxes
 from skills import TASKS, make_env
 from skills.articulated import TOUCH_M, ArticulatedState, handle_reward, state_reward
