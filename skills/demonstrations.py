@@ -32,6 +32,8 @@ PATIENCE = 1.1
 """Oracles take their time: they may take this many times a task's steps."""
 LEARNER_SHARE, LEARNER_STEPS = 0.75, 0.6
 """Share of episodes that the learner begins, once there is one, and for how much of a task's steps at most."""
+STOP_SHARE = 0.15
+"""Share of the steps at which stopping is right that a demonstration ends with."""
 EPISODES_PER_JOB = 25
 HOPELESS = 100
 """Episodes without any success after which no more are played."""
@@ -173,13 +175,15 @@ class _Player:
             spread = {ARM: most * rng.standard_normal(7), BASE: 0.5 * most * rng.standard_normal(2)}
             meant: list[NDArray[np.float32]] = []
             held, reward = task.sim.held, 0.0
-            # An oracle stops where it had planned to, which nobody can see; here it does wherever that is right.
-            if task.may_stop():
-                ahead = {part.name: np.zeros(part.size, np.float32) for part in self.network.action_layout.parts}
-                ahead[STOP] = np.ones(1, np.float32)
+            # An oracle stops where it had planned to, which nobody can see; here it would wherever that is right, and
+            # mostly drives on, or there would be few such places to learn from.
+            may_stop = task.may_stop()
+            goes_on = may_stop and rng.random() > STOP_SHARE
             for _ in range(self.repeat):
-                action = ahead or oracle.act(task.sim)
+                action = dict(ahead or oracle.act(task.sim))
                 ahead = {}
+                if may_stop:
+                    action[STOP] = np.ones(1, np.float32)
                 action = {part.name: action[part.name] for part in self.network.action_layout.parts}
                 if meant and any((action[part] > 0.0) != (first[part] > 0.0) for part in self.switches):
                     ahead = action  # what it lets go, or stops, at is seen first
@@ -187,6 +191,8 @@ class _Player:
                 first = first if meant else action
                 meant.append(np.concatenate(list(action.values())))
                 disturbed = {part: value + spread.get(part, 0.0) for part, value in action.items()}
+                if goes_on:
+                    del disturbed[STOP]
                 terms: dict[str, float] = {}
                 success, reason = task.control_step(_clipped(disturbed), terms)
                 reward += sum(terms.values())
