@@ -28,7 +28,7 @@ GRASP_REWARD = WRONG_HANDLE_PEN = 5.0
 REACHED_REWARD = 5.0
 HANDLE_REWARD = 1.0
 SPAWN_REGION_SCALE = 0.2
-"""Start boxes shrink to this share of their sides (hab_facts: `spawn_region_scale`)."""
+"""Start boxes shrink to this share of their sides (hab_facts: `spawn_region_scale`), unless nothing is free there."""
 HANDOVER_RAD = 1.0
 """Navigate comes from the side at most this far off the direction in which the front looks."""
 TOUCH_M = 0.10
@@ -64,6 +64,8 @@ class Articulated(SkillTask[ArticulatedState]):
     kind: ClassVar[str]
     start_range: ClassVar[Range] = (0.0, 0.0)
     """Joint positions (m or rad) at the start."""
+    fixed_start_range: ClassVar[Range | None] = None
+    """The same without base movement, if it is another."""
     goal_position: ClassVar[float]
     box_x_m: ClassVar[Range]
     """Base, out of the front from the handle."""
@@ -77,7 +79,8 @@ class Articulated(SkillTask[ArticulatedState]):
         episode = make_episode("set_table", self.split, index)
         choices = [a for a in scene.articulations if a.kind == self.kind]
         articulation = choices[int(rng.integers(len(choices)))]
-        position = float(rng.uniform(*self.start_range))
+        start_range = (not self.base_movement and self.fixed_start_range) or self.start_range
+        position = float(rng.uniform(*start_range))
         if position:
             episode = at_position(scene, episode, articulation.name, position)
         handle = handle_at(articulation, position)
@@ -97,8 +100,9 @@ class Articulated(SkillTask[ArticulatedState]):
             box_x_m, box_y_m = self.fixed_box_m
             if articulation.axis[2] > 0.0:
                 box_y_m = -box_y_m[1], -box_y_m[0]
-        for _ in range(_CANDIDATES):
-            offset = rotated(outward, (_shrunk(box_x_m, rng), _shrunk(box_y_m, rng)))
+        for candidate in range(2 * _CANDIDATES):
+            share = SPAWN_REGION_SCALE if candidate < _CANDIDATES else 1.0
+            offset = rotated(outward, (_shrunk(box_x_m, share, rng), _shrunk(box_y_m, share, rng)))
             x, y = handle[0] + float(offset[0]), handle[1] + float(offset[1])
             yaw = facing((x, y), handle) + YAW_NOISE_RAD * float(rng.standard_normal())
             if not grid.is_free(x, y):
@@ -180,7 +184,7 @@ class OpenFridge(Open):
     goal_position = FRIDGE_OPEN_RAD
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
     # From where the arm reaches all of the handle's arc.
-    fixed_box_m = (1.05, 1.25), (0.0, 0.3)
+    fixed_box_m = (0.90, 1.16), (0.15, 0.70)
     rest_reward_per_m = 1.0
 
 
@@ -195,7 +199,10 @@ class CloseCabinet(Close):
 class CloseFridge(Close):
     skill, kind = "close_fridge", "fridge"
     start_range = (math.pi / 4, 2 * math.pi / 3)
+    # Wider open, and its handle's arc is longer than the arm.
+    fixed_start_range = (math.pi / 4, 0.9)
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
+    fixed_box_m = (0.60, 0.72), (-0.3, 0.3)
 
 
 def state_reward(was: ArticulatedState, now: ArticulatedState) -> float:
@@ -217,6 +224,6 @@ def wrong_handle(now: ArticulatedState) -> bool:
     return now.held not in ("", now.target)
 
 
-def _shrunk(side: Range, rng: np.random.Generator) -> float:
-    middle, half = (side[0] + side[1]) / 2.0, SPAWN_REGION_SCALE * (side[1] - side[0]) / 2.0
+def _shrunk(side: Range, share: float, rng: np.random.Generator) -> float:
+    middle, half = (side[0] + side[1]) / 2.0, share * (side[1] - side[0]) / 2.0
     return float(rng.uniform(middle - half, middle + half))

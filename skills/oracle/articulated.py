@@ -23,7 +23,7 @@ from skills.oracle.approach import move_in
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import HINGE_SIDE_RAD, OPEN_SLANT, follow, plan_route
-from skills.oracle.reach import Reach, backed_off, choose_reach
+from skills.oracle.reach import REACH_STEP_M, Reach, backed_off, choose_reach
 from skills.oracle.servo import servo_to
 from skills.oracle.surroundings import grid_now
 from skills.skill import Goal
@@ -56,7 +56,8 @@ class OracleOpen(Scripted):
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion, name = Motion(sim), goal.articulation
         kind = sim.scene.articulation(name).kind
-        wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + OPEN_BEYOND[kind]
+        beyond = OPEN_BEYOND[kind] if self._base_movement else 0.02
+        wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + beyond
         while sim.joint_pos(name) < wide - 0.05:
             handle = sim.handle_pos(name)
             if kind == "fridge" and self._base_movement and hinge_aside(sim, name) < HINGE_SIDE_RAD / 2.0:
@@ -72,7 +73,8 @@ class OracleOpen(Scripted):
                 -0.03,
                 self._base_movement,
                 None,
-                lambda: sim.held == name,
+                # The arm may also push a door that it has drawn half-way, from within.
+                lambda: sim.held == name or sim.joint_pos(name) > wide - 0.02,
             )
             if sim.held == name:
                 yield from motion.wait(3)
@@ -141,11 +143,13 @@ def push_point(sim: Simulator, name: str) -> NDArray[np.float64]:
 def handle_reach(motion: Motion, handle: NDArray[np.float64], grip: str, base_movement: bool) -> Reach:
     """Choose how far from a handle to stand and at what pitch to come at it."""
     pitches = HANDLE_PITCHES[grip]
+    away = math.dist(motion.sim.base[:2], handle[:2])
+    found = None
     for stretch in (0.10, 0.07, 0.04, 0.02):
-        found = choose_reach(motion, handle, pitches, lambda _: CLEAR_M, 0.0, base_movement, stretch_m=stretch)
-        if found is not None:
+        found = choose_reach(motion, handle, pitches, lambda _: CLEAR_M, 0.0, base_movement, stretch_m=stretch) or found
+        if found is not None and (base_movement or abs(found.distance_m - away) < REACH_STEP_M):
             return found
-    return Reach(0.75, pitches[0], 0.0, 0.0)
+    return found or Reach(0.75, pitches[0], 0.0, 0.0)
 
 
 def outward(sim: Simulator, name: str) -> float:
