@@ -7,6 +7,7 @@ imported inside the commands, so `--help` is immediate.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -269,7 +270,8 @@ def skills_command(zoo: Path | None) -> None:
 def publish_skill_command(
     run_folder: Path, zoo: Path | None, splits: tuple[str, ...], episodes: int, workers: int
 ) -> None:
-    """Copy a training run's policy to a zoo, measure it and write its model card.
+    """Copy a training run's policy to a zoo, measure it (its clone of the oracle on half as many episodes) and write
+    its model card.
 
     RUN may be a folder of the zoo itself: then only what --split names is measured again.
     """
@@ -286,12 +288,12 @@ def publish_skill_command(
         raise BadInput(str(error)) from error
     config = entry.config
     agent = Agent(str(folder.parent), skill_nav=config.nav)
-    measured = [(split, agent, "results") for split in splits]
+    measured = [(split, agent, "results", episodes) for split in splits]
     if "val" in splits and (run_folder / CLONED).exists():
-        measured.append(("val", Agent(str(run_folder), skill_nav=config.nav), "cloned"))
-    for split, agent, part in measured:
-        request = Request(config.skill, agent, split, episodes, obs=config.obs)
-        with episode_progress(f"{entry.name} {split}", episodes) as on_result:
+        measured.append(("val", Agent(str(run_folder), skill_nav=config.nav), "cloned", math.ceil(episodes / 2)))
+    for split, agent, part, count in measured:
+        request = Request(config.skill, agent, split, count, obs=config.obs)
+        with episode_progress(f"{entry.name} {split}", count) as on_result:
             evaluation = evaluate(request, workers, on_result)
         if evaluation.error or evaluation.interrupted:
             raise Failure(evaluation.error or f"interrupted: {split} is not in the card")
