@@ -28,7 +28,8 @@ GRASP_REWARD = WRONG_HANDLE_PEN = 5.0
 REACHED_REWARD = 5.0
 HANDLE_REWARD = 1.0
 SPAWN_REGION_SCALE = 0.2
-"""Start boxes shrink to this share of their sides (hab_facts: `spawn_region_scale`), unless nothing is free there."""
+"""Start boxes shrink to this share of their sides (hab_facts: `spawn_region_scale`); without base movement only if
+anything is free there."""
 HANDOVER_RAD = 1.0
 """Navigate comes from the side at most this far off the direction in which the front looks."""
 TOUCH_M = 0.10
@@ -95,13 +96,13 @@ class Articulated(SkillTask[ArticulatedState]):
                 if abs(math.remainder(facing(handle, pose) - outward, math.tau)) < HANDOVER_RAD:
                     yield Start(replace(episode, robot=pose), goal)
             return
-        box_x_m, box_y_m = self.box_x_m, self.box_y_m
+        box_x_m, box_y_m, shares = self.box_x_m, self.box_y_m, [SPAWN_REGION_SCALE]
         if not self.base_movement and self.fixed_box_m:
             box_x_m, box_y_m = self.fixed_box_m
+            shares = [SPAWN_REGION_SCALE, 1.0]
             if articulation.axis[2] > 0.0:
                 box_y_m = -box_y_m[1], -box_y_m[0]
-        for candidate in range(2 * _CANDIDATES):
-            share = SPAWN_REGION_SCALE if candidate < _CANDIDATES else 1.0
+        for share in np.repeat(shares, _CANDIDATES).tolist():
             offset = rotated(outward, (_shrunk(box_x_m, share, rng), _shrunk(box_y_m, share, rng)))
             x, y = handle[0] + float(offset[0]), handle[1] + float(offset[1])
             yaw = facing((x, y), handle) + YAW_NOISE_RAD * float(rng.standard_normal())
