@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hab.actions import ARM, BASE, STOP, Action
+from hab.actions import ARM, BASE, GRIP, STOP, Action
 from skills.oracle import make_oracle
 from skills.task import SkillTask
 from skills.training import env_factory
@@ -32,8 +32,9 @@ PATIENCE = 1.1
 """Oracles take their time: they may take this many times a task's steps."""
 LEARNER_SHARE, LEARNER_STEPS = 0.75, 0.6
 """Share of episodes that the learner begins, once there is one, and for how much of a task's steps at most."""
-STOP_SHARE = 0.15
-"""Share of the steps at which stopping is right that a demonstration ends with."""
+DONE_SHARE = 0.2
+"""Share of the steps at which stopping, or letting go, is right in which a demonstration really does so: one such step
+in an episode would be too few to learn from."""
 EPISODES_PER_JOB = 25
 HOPELESS = 100
 """Episodes without any success after which no more are played."""
@@ -175,10 +176,8 @@ class _Player:
             spread = {ARM: most * rng.standard_normal(7), BASE: 0.5 * most * rng.standard_normal(2)}
             meant: list[NDArray[np.float32]] = []
             held, reward = task.sim.held, 0.0
-            # An oracle stops where it had planned to, which nobody can see; here it would wherever that is right, and
-            # mostly drives on, or there would be few such places to learn from.
-            may_stop = task.may_stop()
-            goes_on = may_stop and rng.random() > STOP_SHARE
+            # An oracle stops where it had planned to, which nobody can see; here it would wherever that is right.
+            may_stop, lingers = task.may_stop(), rng.random() > DONE_SHARE
             for _ in range(self.repeat):
                 action = dict(ahead or oracle.act(task.sim))
                 ahead = {}
@@ -191,8 +190,10 @@ class _Player:
                 first = first if meant else action
                 meant.append(np.concatenate(list(action.values())))
                 disturbed = {part: value + spread.get(part, 0.0) for part, value in action.items()}
-                if goes_on:
+                if lingers and may_stop:
                     del disturbed[STOP]
+                if lingers and task.sim.held and GRIP in action and action[GRIP][0] <= 0.0:
+                    disturbed[GRIP], ahead = np.ones(1, np.float32), action
                 terms: dict[str, float] = {}
                 success, reason = task.control_step(_clipped(disturbed), terms)
                 reward += sum(terms.values())

@@ -28,7 +28,7 @@ from skills.skill import Goal
 FALLEN_COST = 400.0
 """Setting an object down upright may take this many control steps; a fallen one is set down as it is."""
 PLACE_LIFT_M = 0.07
-DOWN_M, OVER_M = 0.01, 0.04
+DOWN_M, OVER_M = 0.015, 0.06
 """An object this near above its goal, and this near beside it, is let go."""
 MAX_TILT_RAD = np.deg2rad(20.0)
 """What is set down this much off upright rights itself."""

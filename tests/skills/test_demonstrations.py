@@ -51,6 +51,7 @@ def test_the_same_is_shown_by_any_number_of_workers(monkeypatch: pytest.MonkeyPa
 
 def test_undisturbed_oracles_are_written_down_as_they_act(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NOISE", 0.0)
+    monkeypatch.setattr(module, "DONE_SHARE", 1.0)
     player = module._Player(job("open_cabinet", 1, action_repeat=1))
     told = player.episode()
     observed, acted = player.network.obs_layout, player.network.action_layout
@@ -74,6 +75,7 @@ def test_undisturbed_oracles_are_written_down_as_they_act(monkeypatch: pytest.Mo
 
 def test_an_action_that_is_held_is_the_mean_of_what_the_oracle_did(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NOISE", 0.0)
+    monkeypatch.setattr(module, "DONE_SHARE", 1.0)
     one, three = (module._Player(job("close_cabinet", 1, action_repeat=n)) for n in (1, 3))
     each, held = one.episode(), three.episode()
     whole = len(each.actions) // 3
