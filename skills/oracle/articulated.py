@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import ARM_DELTA_RAD, Action
-from hab.arm import ArmPose, cup_pose, resting_near, solve
+from hab.arm import PAN_X_M, ArmPose, cup_pose, resting_near, solve
 from hab.measures import CLOSED_SLACK
 from hab.openings import handle_at, link_to_world, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
-from skills.oracle.approach import move_in
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import HINGE_SIDE_RAD, OPEN_SLANT, follow, plan_route
@@ -121,8 +120,10 @@ class OracleClose(Scripted):
                     lambda: float(np.linalg.norm(sim.ee_pos - push_point(sim, name))) < AT_FRONT_M,
                 )
             else:
-                yield from move_in(motion, point, reach, CLEAR_M, 0.0, False)
-                at = cup_pose(in_base(sim, push_point(sim, name)), reach.pitch)
+                at = cup_pose(in_base(sim, point), reach.pitch)
+                before = solve(backed_off(replace(at, radius=reach.distance_m - PAN_X_M), CLEAR_M))
+                if before is not None:
+                    yield from motion.arm_to(before)
                 yield from motion.arm_line(backed_off(at, CLEAR_M), backed_off(at, 0.0))
             yield from draw_along(motion, name, end, reach.pitch, self._base_movement)
             yield from let_go(motion, self._base_movement)

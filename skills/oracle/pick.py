@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from hab.objects import OBJECTS
 from hab.simulator import Simulator
-from skills.oracle.approach import move_out
 from skills.oracle.hand import is_ball, rise_over_others, thickness
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.place import MAX_TILT_RAD
 from skills.oracle.reach import PITCHES, Reach, choose_reach, pitches_for
+from skills.oracle.retreat import move_out
 from skills.oracle.servo import servo_to
 from skills.oracle.surroundings import receptacle_at, rim_m
 from skills.skill import Goal

@@ -16,11 +16,11 @@ from hab.arm import PAN_X_M, cup_pose, solve
 from hab.objects import OBJECTS
 from hab.scene import Receptacle
 from hab.simulator import Simulator
-from skills.oracle.approach import move_out
 from skills.oracle.hand import cup_below, in_base, is_ball, object_in_cup, rise_over_others, upright_pitch
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.reach import PITCHES, Reach, backed_off, choose_reach, pitches_for
+from skills.oracle.retreat import move_out
 from skills.oracle.servo import servo_to
 from skills.oracle.surroundings import receptacle_at
 from skills.skill import Goal
