@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hab import robot
 from hab.episodes import SKILLS, load_grid, load_scene
 from hab.mapping import LaserMap
 from hab.measures import ee_in_base
 from hab.openings import grid_with_openings, opened_boxes
+from hab.sensors import arm_effort
 from skills import TASKS, make_env
 from skills.articulated import TOUCH_M, ArticulatedState, handle_reward, state_reward
 from skills.navigate import NavigateState, spl, turn_reward
@@ -429,16 +432,13 @@ def test_the_way_is_told_by_sensors_alone() -> None:
     np.testing.assert_array_equal(drawn.route(0.0, 0.0, 0.0, goal), read["route"])
 
 
-def test_effort_tells_of_a_blocked_arm() -> None:
+def test_effort_is_how_far_the_joints_are_behind_their_targets() -> None:
     env = make("pick")
     env.reset(options={"index": 0})
     assert np.abs(env.observation()["arm_effort"]).max() < 0.1
-    down = {"arm_action": np.eye(7, dtype=np.float32)[1], "grip_action": -np.ones(1), "base_vel": np.zeros(2)}
-    while env.sim.force_n < 100.0:
-        env.step(down)
-    for _ in range(15):
-        env.step(down)
-    assert env.observation()["arm_effort"][1] > 0.5
+    behind = np.array([0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0]) * robot.ARM_WINDUP_RAD
+    pressed: Any = SimpleNamespace(arm=robot.REST_Q, arm_target=robot.REST_Q + behind)
+    np.testing.assert_allclose(arm_effort(pressed), [0.0, 0.5, -0.5, 1.0, -1.0, 1.0, -1.0], atol=1e-6)
 
 
 def test_a_demonstration_stops_where_stopping_is_right() -> None:
