@@ -219,9 +219,9 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         f"- {policy['chain_starts']:.0%} of the training episodes start as the chain of skills hands over "
         "(`skills/starts.py`); evaluation has the task's own starts only. The curve is of both together, and of "
         "actions drawn with all their noise.",
-        "- Some observations are computed from others and from the policy's own actions: where the goal is for the arm, "
-        "how far its joints are behind their targets, and for Navigate the way on a map drawn from laser, head scan and "
-        "odometry (README, The simulator).",
+        "- Some observations are computed from others and from the policy's own actions: where the goal is for the "
+        "arm, how far its joints are behind their targets, and for Navigate the way on a map drawn from laser, head "
+        "scan and odometry (README, The simulator).",
         *_cloning(policy["demonstrations"], training["cloning_s"]),
         "",
     ]
