@@ -20,14 +20,18 @@ from skills.oracle.motion import Motion, Script, approach_speed, turn_rate
 from skills.oracle.reach import Reach
 from skills.oracle.surroundings import depth_inside, rim_m
 
-FUNNEL_M, FUNNEL_RAD = 0.03, 0.2
-"""Off its axis by less than this the cup goes on along it; else it goes back to the axis' beginning."""
+FUNNEL_M, FUNNEL_RAD = 0.045, 0.2
+"""Off its axis by less than this the cup stays with it; else it goes back to the axis' beginning."""
+ON_AXIS_M = 0.03
+"""… and goes on along it, the slower the further off."""
 STEP_M, LEAD_M = 0.008, 0.025
 """How fast the arm's targets move along the axis, per control step, and how far they may be ahead of the cup."""
 READY_RAD = 0.06
 NEAR_M, BEARING_RAD = 0.01, 0.08
 PATIENCE = 25
 """Control steps in which the base does not get on, after which it works from where it is."""
+JAMMED_RAD, BACK_STEPS = 0.08, 20
+"""A turning joint so far behind its target is caught on something: the base backs out a little."""
 
 
 def servo_to(
@@ -75,8 +79,13 @@ def servo_to(
             outside += (depth_inside(receptacle, goal) + 0.08 - clear_m * math.cos(axis)) if boarded else 0.0
         inside = away < outside - 0.03
         speed = rate = 0.0
+        if base_movement and aside > FUNNEL_M and abs(float(sim.arm_target[0] - sim.arm[0])) > JAMMED_RAD:
+            motion.arm_goal = sim.arm.copy()
+            for _ in range(BACK_STEPS):
+                yield motion.action(-0.3)
+            continue
         if aside < FUNNEL_M and abs(pitch - cup.pitch) < FUNNEL_RAD and end_m - 0.02 < back < clear_m + 0.04:
-            step = STEP_M * max(-1.0, 1.0 - aside / (0.5 * FUNNEL_M))
+            step = STEP_M * (1.0 - aside / ON_AXIS_M)
             led = forward(sim.arm_target)
             lead = back - (at.radius - led.radius) * math.cos(axis) - (led.z - at.z) * math.sin(axis)
             next_m = min(clear_m, max(end_m, back - min(lead + step, LEAD_M)))
