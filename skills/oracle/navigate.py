@@ -195,12 +195,11 @@ def turned(motion: Motion, grid: NavGrid, error: float, back_out: bool) -> Actio
 def _blocked(grid: NavGrid, base: NDArray[np.float64], turn: float) -> int:
     """Count the headings of a turn (rad, from the base's own) at which the resting hand would be inside something."""
     headings = base[2] + np.linspace(0.0, turn, max(2, int(abs(turn) / 0.1)))
-    hands = zip(
-        base[0] + HAND_RADIUS_M * np.cos(headings + HAND_AZIMUTH_RAD),
-        base[1] + HAND_RADIUS_M * np.sin(headings + HAND_AZIMUTH_RAD),
-        strict=True,
-    )
-    return sum(_room(grid, x, y) < HAND_ROOM_M for x, y in hands)
+    x = base[0] + HAND_RADIUS_M * np.cos(headings + HAND_AZIMUTH_RAD)
+    y = base[1] + HAND_RADIUS_M * np.sin(headings + HAND_AZIMUTH_RAD)
+    rows = np.floor((y - grid.origin[1]) / grid.cell_m).astype(int).clip(0, grid.shape[0] - 1)
+    columns = np.floor((x - grid.origin[0]) / grid.cell_m).astype(int).clip(0, grid.shape[1] - 1)
+    return int((grid.tall_clearance[rows, columns] < HAND_ROOM_M).sum())
 
 
 def follow(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Generator[Action, None, bool]:
