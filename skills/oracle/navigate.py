@@ -38,7 +38,6 @@ ARM_SWEEP_M = 0.80
 HAND_RADIUS_M, HAND_AZIMUTH_RAD, HAND_ROOM_M = 0.69, -0.36, 0.12
 """Where the resting hand is from the base's centre, and its half width with some room."""
 LOOK_AHEAD_M = 0.35
-BACK_M, BACK_M_S = 0.1, 0.4
 
 
 class OracleNavigate(Scripted):
@@ -66,6 +65,7 @@ def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Generator[Action, N
     distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if stand_off else WORK_M
     slant = BOARD_SLANT if boarded else OPEN_SLANT
     route = plan_route(grid, sim.base, position, fronts, distances, slant, opened_doors(sim))
+    yield from _back_off(motion, grid, route)
     if not (yield from follow(motion, grid, route)):
         return False
     x, y, _ = sim.base
@@ -158,6 +158,27 @@ def _crosses(box: OrientedBox, start: tuple[float, float], end: NDArray[np.float
     return bool((np.hypot(outside_x, outside_y) < ARM_PASS_M).any())
 
 
+def _back_off(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Script:
+    """Reverse out of a place that is too narrow to turn in with the arm at rest."""
+    x, y, yaw = motion.sim.base
+    ahead = route[min(len(route) - 1, 8)]
+    error = math.remainder(math.atan2(ahead[1] - y, ahead[0] - x) - yaw, math.tau)
+    if abs(error) < 0.35 or np.hypot(*(route[-1] - (x, y))) < 0.1:
+        return
+    best, distance = 0.0, 0.0
+    room = _room(grid, x, y)
+    while distance < 0.8 and room < ARM_SWEEP_M:
+        distance += 0.05
+        bx, by = x - distance * math.cos(yaw), y - distance * math.sin(yaw)
+        if not grid.is_free(bx, by):
+            break
+        if _room(grid, bx, by) > room + 0.01:
+            room, best = _room(grid, bx, by), distance
+    if best > 0.0:
+        end = (x - best * math.cos(yaw), y - best * math.sin(yaw))
+        yield from motion.drive_line(end, yaw)
+
+
 def _room(grid: NavGrid, x: float, y: float) -> float:
     i, j = grid.cell(x, y)
     return float(grid.tall_clearance[min(max(i, 0), grid.shape[0] - 1), min(max(j, 0), grid.shape[1] - 1)])
@@ -165,48 +186,36 @@ def _room(grid: NavGrid, x: float, y: float) -> float:
 
 def turn_clear(motion: Motion, grid: NavGrid, yaw: float) -> Script:
     """Turn in place to a heading, the way round on which the resting arm meets less; the shorter one if it is a tie."""
+    start = motion.sim.base
+    short = math.remainder(yaw - start[2], math.tau)
+    long = short - math.copysign(math.tau, short)
+    turn = min((short, long), key=lambda turn: (_blocked(grid, start, turn), abs(turn)))
+    if abs(short) < 0.35:
+        turn = short
+    goal = start[2] + turn
     for _ in range(250):
-        error = math.remainder(yaw - motion.sim.base[2], math.tau)
+        error = goal - motion.sim.base[2]
         if abs(error) < 0.03:
             return
-        yield turned(motion, grid, error, back_out=False)
-
-
-def turned(motion: Motion, grid: NavGrid, error: float, back_out: bool) -> Action:
-    """Return the next action of a turn (rad, left positive): a function of where the robot is, not of what it did.
-
-    Where the resting arm has no room for it: back out first, if that is to be, or turn the other way round.
-    """
-    base = motion.sim.base
-    other = error - math.copysign(math.tau, error)
-    if abs(error) < 0.35 or not _blocked(grid, base, error):
-        return motion.action(turn_rad_s=turn_rate(error))
-    x, y, yaw = base
-    if (
-        back_out
-        and grid.is_free(x - BACK_M * math.cos(yaw), y - BACK_M * math.sin(yaw))
-        and _room(grid, x, y) < ARM_SWEEP_M
-    ):
-        return motion.action(-BACK_M_S)
-    turn = min((error, other), key=lambda turn: (_blocked(grid, base, turn), abs(turn)))
-    return motion.action(turn_rad_s=turn_rate(turn))
+        yield motion.action(turn_rad_s=turn_rate(error))
 
 
 def _blocked(grid: NavGrid, base: NDArray[np.float64], turn: float) -> int:
     """Count the headings of a turn (rad, from the base's own) at which the resting hand would be inside something."""
     headings = base[2] + np.linspace(0.0, turn, max(2, int(abs(turn) / 0.1)))
-    x = base[0] + HAND_RADIUS_M * np.cos(headings + HAND_AZIMUTH_RAD)
-    y = base[1] + HAND_RADIUS_M * np.sin(headings + HAND_AZIMUTH_RAD)
-    rows = np.floor((y - grid.origin[1]) / grid.cell_m).astype(int).clip(0, grid.shape[0] - 1)
-    columns = np.floor((x - grid.origin[0]) / grid.cell_m).astype(int).clip(0, grid.shape[1] - 1)
-    return int((grid.tall_clearance[rows, columns] < HAND_ROOM_M).sum())
+    hands = zip(
+        base[0] + HAND_RADIUS_M * np.cos(headings + HAND_AZIMUTH_RAD),
+        base[1] + HAND_RADIUS_M * np.sin(headings + HAND_AZIMUTH_RAD),
+        strict=True,
+    )
+    return sum(_room(grid, x, y) < HAND_ROOM_M for x, y in hands)
 
 
 def follow(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Generator[Action, None, bool]:
     """Pure pursuit along the route; returns whether its end was reached."""
     sim = motion.sim
     lengths = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
-    progress, stuck = 0, 0
+    progress, stuck, turned = 0, 0, 0
     while True:
         here = sim.base
         window = route[progress : progress + 20]
@@ -219,10 +228,13 @@ def follow(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Generat
         aim = route[min(ahead, len(route) - 1)]
         error = math.remainder(math.atan2(aim[1] - here[1], aim[0] - here[0]) - here[2], math.tau)
         if abs(error) > 0.8:
-            yield turned(motion, grid, error, back_out=True)
-        else:
-            speed = approach_speed(max(left, to_end)) * max(0.0, math.cos(error)) ** 2
-            yield motion.action(speed, turn_rate(error))
+            yield from turn_clear(motion, grid, math.atan2(aim[1] - here[1], aim[0] - here[0]))
+            turned += 1
+            if turned > 12:
+                return False
+            continue
+        speed = approach_speed(max(left, to_end)) * max(0.0, math.cos(error)) ** 2
+        yield motion.action(speed, turn_rate(error))
         moved = np.hypot(*(sim.base[:2] - here[:2])) + 0.3 * abs(sim.base[2] - here[2])
         stuck = stuck + 1 if moved < 0.003 else 0
         if stuck > 25:
