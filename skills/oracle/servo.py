@@ -27,7 +27,7 @@ ON_AXIS_M = 0.03
 STEP_M, LEAD_M = 0.008, 0.025
 """How fast the arm's targets move along the axis, per control step, and how far they may be ahead of the cup."""
 READY_RAD = 0.06
-NEAR_M, BEARING_RAD = 0.01, 0.08
+NEAR_M, BEARING_RAD, FACING_RAD = 0.01, 0.08, 0.02
 PATIENCE = 25
 """Control steps in which the base does not get on, after which it works from where it is."""
 JAMMED_RAD, BACK_STEPS = 0.08, 20
@@ -84,7 +84,15 @@ def servo_to(
             for _ in range(BACK_STEPS):
                 yield motion.action(-0.3)
             continue
-        if aside < FUNNEL_M and abs(pitch - cup.pitch) < FUNNEL_RAD and end_m - 0.02 < back < clear_m + 0.04:
+        # What stands upright is drawn or pushed straight: the base has to face it.
+        facing = BEARING_RAD if receptacle is not None or not base_movement else FACING_RAD
+        aligned = facing == BEARING_RAD or abs(bearing) < 2.0 * facing
+        if (
+            aligned
+            and aside < FUNNEL_M
+            and abs(pitch - cup.pitch) < FUNNEL_RAD
+            and end_m - 0.02 < back < clear_m + 0.04
+        ):
             step = STEP_M * (1.0 - aside / ON_AXIS_M)
             led = forward(sim.arm_target)
             lead = back - (at.radius - led.radius) * math.cos(axis) - (led.z - at.z) * math.sin(axis)
@@ -98,9 +106,7 @@ def servo_to(
                 motion.arm_goal = sim.arm_target if along is None else along
             else:
                 speed = math.copysign(0.05, away - distance)
-        elif base_movement and (
-            away - distance > NEAR_M or away - distance < -3.0 * NEAR_M or abs(bearing) > BEARING_RAD
-        ):
+        elif base_movement and (away - distance > NEAR_M or away - distance < -3.0 * NEAR_M or abs(bearing) > facing):
             motion.arm_goal = sim.arm_target if ready_q is None or (inside and not ready) else ready_q
             if inside and not ready:
                 speed = -0.3

@@ -41,7 +41,10 @@ CASES = {
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose laser or depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=habitat"], "only mujoco"),
-    "not in the zoo yet": (["eval", "open_fridge", "--skills", "zoo"], "holds no policy of open_fridge"),
+    "not in the zoo yet": (
+        ["eval", "open_fridge", "--skills", "zoo", "--no-skill-nav"],
+        "holds no policy of open_fridge",
+    ),
     "no checkpoint folder": (["eval", "tidy_house", "--skills", "/no/such"], "no such folder"),
     "no episodes": (["eval", "tidy_house", "--episodes", "0"], "0 is not in the range"),
     "no workers": (["eval", "tidy_house", "--workers", "0"], "0 is not in the range"),
