@@ -52,15 +52,24 @@ def cup_pose(point_base: NDArray[np.float64], pitch: float) -> ArmPose:
 
 def solve(pose: ArmPose) -> NDArray[np.float64] | None:
     """Return joint positions (7,) with the elbow up, or None if the pose is out of reach or of the joints' limits."""
-    out = pose.radius - LIFT_RADIUS_M - HAND_M * math.cos(pose.pitch)
-    down = LIFT_Z_M - pose.z - HAND_M * math.sin(pose.pitch)
-    cosine = (out * out + down * down - UPPER_M**2 - FORE_M**2) / (2.0 * UPPER_M * FORE_M)
+    out, down, cosine = _fold(pose.radius, pose.z, pose.pitch, HAND_M)
     if abs(cosine) > 1.0:
         return None
     elbow = math.acos(cosine)
-    lift = math.atan2(down, out) - math.atan2(FORE_M * math.sin(elbow), UPPER_M + FORE_M * math.cos(elbow))
+    lift = _lift(out, down, elbow)
     q = np.array([pose.azimuth, lift, 0.0, elbow, 0.0, pose.pitch - lift - elbow, 0.0])
     return q if np.all(q > robot.Q_MIN) and np.all(q < robot.Q_MAX) else None
+
+
+def _fold(radius: float, z: float, pitch: float, hand_m: float) -> tuple[float, float, float]:
+    """Return where the wrist is from the lift joint (m out, m down) and the cosine of the elbow that takes it there."""
+    out = radius - LIFT_RADIUS_M - hand_m * math.cos(pitch)
+    down = LIFT_Z_M - z - hand_m * math.sin(pitch)
+    return out, down, (out * out + down * down - UPPER_M**2 - FORE_M**2) / (2.0 * UPPER_M * FORE_M)
+
+
+def _lift(out: float, down: float, elbow: float) -> float:
+    return math.atan2(down, out) - math.atan2(FORE_M * math.sin(elbow), UPPER_M + FORE_M * math.cos(elbow))
 
 
 def forward(q: NDArray[np.float64]) -> ArmPose:
@@ -87,11 +96,9 @@ def joints_to_goal(q: NDArray[np.float64], goal_base: tuple[float, float, float]
     goal = cup_pose(np.array(goal_base), lift + elbow + wrist)
     moves: list[float] = []
     for pitch, back_m in ((goal.pitch, 0.0), *APPROACHES):
-        out = goal.radius - LIFT_RADIUS_M - (HAND_M + back_m) * math.cos(pitch)
-        down = LIFT_Z_M - goal.z - (HAND_M + back_m) * math.sin(pitch)
-        cosine = (out * out + down * down - UPPER_M**2 - FORE_M**2) / (2.0 * UPPER_M * FORE_M)
+        out, down, cosine = _fold(goal.radius, goal.z, pitch, HAND_M + back_m)
         bent = math.acos(max(-0.99, min(0.99, cosine)))
-        first = math.atan2(down, out) - math.atan2(FORE_M * math.sin(bent), UPPER_M + FORE_M * math.cos(bent))
+        first = _lift(out, down, bent)
         moves += [math.remainder(a, math.tau) for a in (first - lift, bent - elbow, pitch - first - bent - wrist)]
     return moves
 

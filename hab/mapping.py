@@ -40,7 +40,7 @@ def _disc(radius_m: float) -> NDArray[np.intp]:
     return np.stack((i[inside], j[inside]), axis=1)
 
 
-_BODY, _ARM = _disc(BODY_M), _disc(ARM_M)
+_CELL, _BODY, _ARM = _disc(0.0), _disc(BODY_M), _disc(ARM_M)
 
 
 class LaserMap:
@@ -84,7 +84,7 @@ class LaserMap:
         new = np.unique(cells[~self._seen[cells[:, 0], cells[:, 1]]], axis=0)
         if len(new):
             self._seen[new[:, 0], new[:, 1]] = True
-            for disc, cost in ((_ARM, CLOSE_COST), (_BODY, NEAR_COST), (_disc_0, HIT_COST)):
+            for disc, cost in ((_ARM, CLOSE_COST), (_BODY, NEAR_COST), (_CELL, HIT_COST)):
                 at = (new[:, None, :] + disc[None]).reshape(-1, 2)
                 self._cost[at[:, 0], at[:, 1]] = np.maximum(self._cost[at[:, 0], at[:, 1]], cost)
             self._bounds[:2] = np.minimum(self._bounds[:2], new.min(0))
@@ -125,6 +125,3 @@ class LaserMap:
         search.find_costs([tuple(first)], [tuple(last)])
         cells = np.array(search.traceback(tuple(last))) + low
         return (cells - CELLS // 2 + 0.5) * CELL_M
-
-
-_disc_0 = _disc(0.0)

@@ -135,14 +135,10 @@ def reaches(
     return sorted(found, key=lambda r: r.cost_steps)
 
 
-def backed_off(pose: ArmPose, distance_m: float) -> ArmPose:
-    """Return the pose that far back along the cup's axis."""
-    return ArmPose(
-        pose.azimuth,
-        pose.radius - distance_m * math.cos(pose.pitch),
-        pose.z + distance_m * math.sin(pose.pitch),
-        pose.pitch,
-    )
+def backed_off(pose: ArmPose, distance_m: float, axis_rad: float | None = None) -> ArmPose:
+    """Return the pose that far back along an axis (rad below the horizon), the cup's own if none is given."""
+    axis = pose.pitch if axis_rad is None else axis_rad
+    return replace(pose, radius=pose.radius - distance_m * math.cos(axis), z=pose.z + distance_m * math.sin(axis))
 
 
 def near_rest(reach: Reach, height_m: float, touch_m: Callable[[float], float]) -> bool:

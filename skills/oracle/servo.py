@@ -17,7 +17,7 @@ from hab.arm import PAN_X_M, ArmPose, cup_pose, forward, solve
 from hab.scene import Receptacle
 from skills.oracle.hand import hand_bottom, in_base
 from skills.oracle.motion import Motion, Script, approach_speed, turn_rate
-from skills.oracle.reach import Reach
+from skills.oracle.reach import Reach, backed_off
 from skills.oracle.surroundings import depth_inside, rim_m
 
 FUNNEL_M, FUNNEL_RAD = 0.045, 0.2
@@ -70,8 +70,8 @@ def servo_to(
         back = out * math.cos(axis) + up * math.sin(axis)
         turn = math.remainder(at.azimuth - cup.azimuth, math.tau)
         aside = math.hypot(out * math.sin(axis) - up * math.cos(axis), turn * cup.radius)
-        ready_q = solve(_before(ArmPose(0.0, distance - ahead_m - PAN_X_M, at.z, pitch), axis, clear_m))
-        before_q = solve(_before(at, axis, clear_m))
+        ready_q = solve(backed_off(ArmPose(0.0, distance - ahead_m - PAN_X_M, at.z, pitch), clear_m, axis))
+        before_q = solve(backed_off(at, clear_m, axis))
         ready = ready_q is not None and bool(np.abs(ready_q - sim.arm).max() < READY_RAD)
         low, outside = False, distance if boarded else 0.0
         if receptacle is not None:
@@ -85,8 +85,9 @@ def servo_to(
                 yield motion.action(-0.3)
             continue
         # What stands upright is drawn or pushed straight: the base has to face it.
-        facing = BEARING_RAD if receptacle is not None or not base_movement else FACING_RAD
-        aligned = facing == BEARING_RAD or abs(bearing) < 2.0 * facing
+        upright = receptacle is None and base_movement
+        facing = FACING_RAD if upright else BEARING_RAD
+        aligned = not upright or abs(bearing) < 2.0 * facing
         if (
             aligned
             and aside < FUNNEL_M
@@ -97,12 +98,12 @@ def servo_to(
             led = forward(sim.arm_target)
             lead = back - (at.radius - led.radius) * math.cos(axis) - (led.z - at.z) * math.sin(axis)
             next_m = min(clear_m, max(end_m, back - min(lead + step, LEAD_M)))
-            q = solve(_before(at, axis, next_m))
+            q = solve(backed_off(at, next_m, axis))
             if q is not None:
                 motion.arm_goal = q
             elif not base_movement:
                 # At the end of its reach, as far along as it gets.
-                along = solve(_before(replace(at, radius=cup.radius + back * math.cos(axis)), axis, next_m))
+                along = solve(backed_off(replace(at, radius=cup.radius + back * math.cos(axis)), next_m, axis))
                 motion.arm_goal = sim.arm_target if along is None else along
             else:
                 speed = math.copysign(0.05, away - distance)
@@ -131,8 +132,3 @@ def servo_to(
         blocked = blocked + 1 if abs(speed) > 0.05 and np.hypot(*(sim.base - was)[:2]) < 0.001 else 0
         if blocked > PATIENCE:
             distance, blocked = away, 0
-
-
-def _before(at: ArmPose, axis: float, distance_m: float) -> ArmPose:
-    """Return the pose that far back along an axis (rad below the horizon), the cup's pitch as it is."""
-    return replace(at, radius=at.radius - distance_m * math.cos(axis), z=at.z + distance_m * math.sin(axis))
