@@ -34,13 +34,13 @@ HANDLE_PITCHES = {
 }
 """A steep hand is near its resting pose; but a door's handle turns under the cup, and a steep hand would hit it."""
 STEEPEST_RAD = np.deg2rad(45.0)
-CLEAR_M, AT_FRONT_M = 0.08, 0.03
+CLEAR_M, AT_FRONT_M, MOVED = 0.08, 0.03, 0.02
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.45}
 """Open this much (m, rad) beyond the goal: what is let go may swing back, and a wide door is out of the way."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
 """The cup is sent at most this far (m, rad) ahead of the handle along its path."""
-STEP = {"cabinet": 0.011, "fridge": 0.02}
-"""… and at most this much (m, rad) further per control step: 0.33 m/s, 0.6 rad/s."""
+STEP = {"cabinet": 0.011, "fridge": 0.015}
+"""… and at most this much (m, rad) further per control step: 0.33 m/s, 0.45 rad/s."""
 OVERSHOOT = {"cabinet": 0.02, "fridge": 0.03}
 SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)))
 DOOR_STAND_M = (1.05, 1.0, 1.1, 1.15, 0.95)
@@ -109,6 +109,7 @@ class OracleClose(Scripted):
                 yield from go_before(motion, point, outward(sim, name), PUSH_STAND_M)
             reach = handle_reach(motion, point, "push", self._base_movement)
             if self._base_movement:
+                begun = sim.joint_pos(name)
                 yield from servo_to(
                     motion,
                     lambda: push_point(sim, name),
@@ -117,7 +118,11 @@ class OracleClose(Scripted):
                     0.0,
                     True,
                     None,
-                    lambda: float(np.linalg.norm(sim.ee_pos - push_point(sim, name))) < AT_FRONT_M,
+                    # A hand that comes from above may touch the front with its side.
+                    lambda begun=begun: (  # type: ignore[misc]
+                        sim.joint_pos(name) < begun - MOVED
+                        or float(np.linalg.norm(sim.ee_pos - push_point(sim, name))) < AT_FRONT_M
+                    ),
                 )
             else:
                 at = cup_pose(in_base(sim, point), reach.pitch)
@@ -190,20 +195,23 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
         now = sim.joint_pos(name)
         if (now >= goal) if pulling else (now <= goal + 0.01):
             return
-        limit = now + sign * LEAD[kind]
+        limit, advanced = now + sign * LEAD[kind], False
         for part in (1.0, 0.75, 0.5, 0.25, 0.0):
             ahead = target + sign * part * STEP[kind]
             if part > 0.0 and (sign * (ahead - limit) > 0.0 or sign * (ahead - goal) > OVERSHOOT[kind]):
                 continue
             found = nearest_swivel(cup_at(ahead), sim.arm_target, steepest)
             if found is not None and (part == 0.0 or np.abs(found[0] - sim.arm_target).max() < 1.5 * ARM_DELTA_RAD):
-                target = ahead
+                target, advanced = ahead, part > 0.0
                 motion.arm_goal, pitch = found
                 break
         at = cup_at(target)
         forward = turn = 0.0
         if base_movement:
-            forward = max(-0.3, min(0.3, 3.0 * (at.radius - radius)))
+            forward = max(-0.2, min(0.2, 3.0 * (at.radius - radius)))
+            if not advanced:
+                # As far as the arm gets: the base has to give way, or to come after.
+                forward -= sign * 0.1
             turn = max(-0.2, min(0.2, 0.8 * at.azimuth))
         yield motion.action(forward, turn)
         moved = abs(now - best) > 0.01

@@ -110,7 +110,7 @@ def servo_to(
         elif base_movement and (away - distance > NEAR_M or away - distance < -3.0 * NEAR_M or abs(bearing) > facing):
             motion.arm_goal = sim.arm_target if ready_q is None or (inside and not ready) else ready_q
             if inside and not ready:
-                speed = -0.3
+                speed = -math.copysign(0.3, math.cos(bearing))
             else:
                 rate = turn_rate(bearing)
                 if (ready or not (boarded or low)) and abs(away - distance) > NEAR_M / 2.0:
