@@ -25,7 +25,7 @@ from hab.scene import Receptacle, Scene, Vec3
 from hab.sensors import Observation, vector_space
 from hab.simulator import Simulator
 from skills.skill import Goal
-from skills.starts import Pose, Start, StartKind, moved_receptacle, opened, poses_near, working_pose
+from skills.starts import Pose, Start, StartKind, moved_receptacle, opened, poses_near, working_places, working_pose
 from skills.task import CallMemory, SkillTask, State
 
 HELD_PROBABILITY = 0.167
@@ -35,6 +35,8 @@ TURN_REWARD_M = 3.0
 """Turning towards the target is rewarded within this distance."""
 SHOWN_STOP_M, SHOWN_STOP_RAD, SHOWN_STOP_FLOOR_M = 1.42, 0.20, 1.0
 """A demonstration stops so near the target, turned so far off it, and so near to where one would work."""
+WORKING_SHARE = 0.7
+"""Share of the chain's start states that are within the arm's reach of what was worked at."""
 _CANDIDATES = 40
 
 
@@ -99,13 +101,16 @@ class Navigate(SkillTask[NavigateState]):
                 yield Start(replace(episode, robot=(x, y, yaw)), goal, held)
 
     def _after_another(self, scene: Scene, episode: Episode, grid: NavGrid, rng: np.random.Generator) -> Iterator[Pose]:
-        """Yield base poses as another skill leaves them: near some object's start or goal, whatever the distance."""
+        """Yield base poses as another skill leaves them: where one works at some object's start or goal, or near it."""
         other = episode.targets[int(rng.integers(len(episode.targets)))]
+        receptacle, at = scene.receptacle(other.goal_receptacle), other.goal_pos
         if rng.random() < 0.5:
-            yield from poses_near(grid, rng, scene.receptacle(other.goal_receptacle), other.goal_pos)
-        else:
             receptacle = moved_receptacle(scene, other.start_receptacle, episode.joints)
-            yield from poses_near(grid, rng, receptacle, episode.objects[other.object][0])
+            at = episode.objects[other.object][0]
+        if rng.random() < WORKING_SHARE:
+            yield from working_places(grid, rng, receptacle, at)
+        else:
+            yield from poses_near(grid, rng, receptacle, at)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -25,6 +25,8 @@ from skills.skill import Goal
 SPAWN_MAX_M = 2.0
 """Base to object, planar and along the floor (hab_facts: `spawn_max_dist_to_obj`)."""
 YAW_NOISE_RAD, BASE_NOISE_M = 0.523599, 0.05
+WORKING_NOISE = np.array((0.03, 0.03, 0.15))
+"""m, m, rad: base poses after work, about the one that faces the object."""
 DRAWER_OPENED_M, FRIDGE_OPENED_RAD = (0.42, 0.50), (1.25, 2.1)
 """Where Open Cabinet and Open Fridge leave what they open."""
 TILTS_RAD = (0.0, 1.0)
@@ -101,6 +103,18 @@ def working_pose(grid: NavGrid, receptacle: Receptacle, position: Sequence[float
     if not poses:
         raise Unsolvable
     return poses[0]
+
+
+def working_places(
+    grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
+) -> Iterator[Pose]:
+    """Yield random base poses from which the arm works at a position, where the base stands as near as it has to."""
+    poses = approach_poses(grid, receptacle, position, np.arange(*REACH_M, 0.05))
+    for k in rng.permutation(len(poses))[:_CANDIDATES]:
+        x, y, yaw = poses[k]
+        noise = WORKING_NOISE * rng.standard_normal(3)
+        if grid.is_free(x + noise[0], y + noise[1]):
+            yield x + float(noise[0]), y + float(noise[1]), yaw + float(noise[2])
 
 
 def working_poses(

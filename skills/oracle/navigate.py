@@ -17,6 +17,7 @@ from hab.actions import Action
 from hab.navgrid import NavGrid, OrientedBox
 from hab.openings import opened_boxes
 from hab.simulator import Simulator
+from skills.oracle.driving import CostToGo, Stop
 from skills.oracle.motion import Motion, Script, Scripted, approach_speed, turn_rate
 from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at
 from skills.skill import Goal
@@ -38,6 +39,9 @@ ARM_SWEEP_M = 0.80
 HAND_RADIUS_M, HAND_AZIMUTH_RAD, HAND_ROOM_M = 0.69, -0.36, 0.12
 """Where the resting hand is from the base's centre, and its half width with some room."""
 LOOK_AHEAD_M = 0.35
+ARRIVED_M, FACED_RAD = 0.2, 0.08
+FAR_ENOUGH_M, CREEP_M_S = 1.42, 0.2
+PATIENCE = 40
 
 
 class OracleNavigate(Scripted):
@@ -45,13 +49,34 @@ class OracleNavigate(Scripted):
 
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)
-        while not (yield from drive_to(motion, goal, self._base_movement)):
-            # Blocked by something that the grid does not know: back out a little and plan again.
-            x, y, yaw = sim.base
-            yield from motion.drive_line((x - 0.3 * math.cos(yaw), y - 0.3 * math.sin(yaw)), yaw, timeout=40)
-        yield from motion.wait(6)
+        position, fronts, boarded = target_place(sim, goal)
+        grid = grid_now(sim)
+        distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if self._base_movement else WORK_M
+        slant = BOARD_SLANT if boarded else OPEN_SLANT
+        way = CostToGo(grid, places(grid, position, fronts, distances, slant, opened_doors(sim)))
+        stuck = still = nodes = 0
+        least, since = math.inf, 0
         while True:
-            yield motion.action(stop=True)
+            x, y, yaw = sim.base.tolist()
+            left = float(way(*(np.array([value]) for value in (x, y, yaw)))[0])
+            least, since = (left, 0) if left < least - 0.05 else (least, since + 1)
+            if since > PATIENCE:
+                nodes, since = PATIENCE, 0
+            nodes = max(0, nodes - 1)
+            error = math.remainder(math.atan2(position[1] - y, position[0] - x) - yaw, math.tau)
+            v, w = way.drive_by_nodes(x, y, yaw) if nodes else way.drive(x, y, yaw)
+            if way.arrived(x, y, ARRIVED_M):
+                v, w = 0.0, turn_rate(clear_turn(grid, sim.base, error))
+                if abs(error) < FACED_RAD and math.dist((x, y), goal.position[:2]) > FAR_ENOUGH_M:
+                    v = CREEP_M_S
+                still = still + 1 if abs(error) < FACED_RAD and not v else 0
+            yield motion.action(v, w, stop=still > 3)
+            moved = math.dist(sim.base[:2], (x, y)) + 0.3 * abs(float(sim.base[2]) - yaw)
+            stuck = stuck + 1 if moved < 0.003 and not still else 0
+            if stuck > 25:
+                # Blocked by something that the grid does not know.
+                stuck = 0
+                yield from motion.drive_line((x - 0.3 * math.cos(yaw), y - 0.3 * math.sin(yaw)), yaw, timeout=40)
 
 
 def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Generator[Action, None, bool]:
@@ -119,6 +144,26 @@ def plan_route(
     search = MCP_Geometric(cost, fully_connected=True)
     costs, _ = search.find_costs([start])
     best, best_cost = None, math.inf
+    for stop in places(grid, position, fronts, distances, slant, doors):
+        cell = grid.cell(stop.x, stop.y)
+        total = costs[cell] * grid.cell_m + stop.cost
+        if total < best_cost:
+            best, best_cost = cell, total
+    if best is None:
+        best = grid.cell(*grid.nearest_free(position[0], position[1]))
+    return np.array([grid.xy(*cell) for cell in search.traceback(best)])
+
+
+def places(
+    grid: NavGrid,
+    position: NDArray[np.float64],
+    fronts: tuple[float, ...],
+    distances: tuple[float, ...],
+    slant: float,
+    doors: list[OrientedBox],
+) -> list[Stop]:
+    """Return the places from which a position can be worked at; arguments as `plan_route`'s."""
+    found = []
     for front in fronts:
         for off in ANGLES:
             angle = front + off
@@ -126,19 +171,13 @@ def plan_route(
                 x, y = position[0] + distance * math.cos(angle), position[1] + distance * math.sin(angle)
                 if not grid.is_free(x, y):
                     continue
-                cell = grid.cell(x, y)
-                if not np.isfinite(costs[cell]):
-                    continue
                 closest = nearest_on_line(grid, position, angle, distance)
                 # Coming close enough to reach is worth a long way round.
-                total = costs[cell] * grid.cell_m + slant * abs(off) + 0.3 * rank + 20.0 * max(0.0, closest - 0.70)
-                total += 12.0 * max(0.0, ARM_SWEEP_M - float(grid.tall_clearance[cell]))
-                total += 10.0 * any(_crosses(door, (x, y), position) for door in doors)
-                if total < best_cost:
-                    best, best_cost = cell, total
-    if best is None:
-        best = grid.cell(*grid.nearest_free(position[0], position[1]))
-    return np.array([grid.xy(*cell) for cell in search.traceback(best)])
+                cost = slant * abs(off) + 0.3 * rank + 20.0 * max(0.0, closest - 0.70)
+                cost += 12.0 * max(0.0, ARM_SWEEP_M - float(grid.tall_clearance[grid.cell(x, y)]))
+                cost += 10.0 * any(_crosses(door, (x, y), position) for door in doors)
+                found.append(Stop(x, y, angle + math.pi, cost))
+    return found
 
 
 def opened_doors(sim: Simulator) -> list[OrientedBox]:
@@ -187,17 +226,20 @@ def _room(grid: NavGrid, x: float, y: float) -> float:
 def turn_clear(motion: Motion, grid: NavGrid, yaw: float) -> Script:
     """Turn in place to a heading, the way round on which the resting arm meets less; the shorter one if it is a tie."""
     start = motion.sim.base
-    short = math.remainder(yaw - start[2], math.tau)
-    long = short - math.copysign(math.tau, short)
-    turn = min((short, long), key=lambda turn: (_blocked(grid, start, turn), abs(turn)))
-    if abs(short) < 0.35:
-        turn = short
-    goal = start[2] + turn
+    goal = start[2] + clear_turn(grid, start, math.remainder(yaw - start[2], math.tau))
     for _ in range(250):
         error = goal - motion.sim.base[2]
         if abs(error) < 0.03:
             return
         yield motion.action(turn_rad_s=turn_rate(error))
+
+
+def clear_turn(grid: NavGrid, base: NDArray[np.float64], short: float) -> float:
+    """Return a turn (rad), or the one the other way round if the resting arm meets less on it."""
+    if abs(short) < 0.35:
+        return short
+    long = short - math.copysign(math.tau, short)
+    return min((short, long), key=lambda turn: (_blocked(grid, base, turn), abs(turn)))
 
 
 def _blocked(grid: NavGrid, base: NDArray[np.float64], turn: float) -> int:

@@ -1,0 +1,185 @@
+"""Driving by feedback: how far it is from every place and heading to some places to stop at, and how to come nearer.
+
+The resting arm sticks out, so a place is one with a heading: in a tight one it says whether to turn here, which way
+round, or to back out first. What to do depends on where the robot is and on nothing that it did before, so it can be
+learned from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import map_coordinates, minimum_filter
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from hab.actions import BASE_MAX_M_S, BASE_MAX_RAD_S
+from hab.navgrid import NavGrid
+
+HAND_M, HAND_AZIMUTH_RAD, HAND_ROOM_M = (0.45, 0.58, 0.69), -0.36, 0.12
+"""Where the resting forearm and hand are from the base's centre, and half their width with some room."""
+STRIDE = 2
+"""Cells of the navigation grid to one of the lattice's: 0.1 m."""
+STEPS = np.array([(1, 0), (2, 1), (1, 1), (1, 2), (0, 1), (-1, 2), (-1, 1), (-2, 1)])
+STEPS = np.concatenate([STEPS, -STEPS])
+"""Cells (x, y) that one step forward takes, for each heading of the lattice."""
+HEADINGS = len(STEPS)
+YAWS = np.arctan2(STEPS[:, 1], STEPS[:, 0]) % math.tau
+MIN_CLEARANCE_M, CLEARANCE_M = 0.25, 0.45
+TIGHT_COST, HAND_COST = 6.0, 12.0
+"""Times as long as the way feels with the base, or with the hand, where they should not be."""
+BACKWARDS_COST = 2.0
+TURN_COST_S = 0.05
+FAR = 60.0
+"""Cost-to-go where there is no way."""
+FILLED, FILL_COST = 3, 1.0
+"""Where no base can be, the cost-to-go is what it is beside that and so much more a cell."""
+SPEEDS = np.array([-0.4, -0.2, 0.0, 0.15, 0.3, 0.6, 1.0]) * BASE_MAX_M_S
+RATES = np.array([-1.0, -0.6, -0.3, -0.1, 0.0, 0.1, 0.3, 0.6, 1.0]) * BASE_MAX_RAD_S
+LOOK_AHEAD_S = (0.3, 0.6)
+NEAR_ENOUGH = 0.3
+NODES_ON = 3
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A place to stop at."""
+
+    x: float
+    y: float
+    yaw: float
+    cost: float
+    """What it lacks, in metres of way."""
+
+
+class CostToGo:
+    """Seconds, more or less, from every base pose to the best of some places to stop at."""
+
+    def __init__(self, grid: NavGrid, stops: Sequence[Stop]) -> None:
+        self._grid, self._stops = grid, stops
+        self._cell = STRIDE * grid.cell_m
+        clearance = grid.clearance[::STRIDE, ::STRIDE]
+        rows, columns = clearance.shape
+        index = np.arange(rows * columns * HEADINGS).reshape(HEADINGS, rows, columns)
+        weight = np.broadcast_to(_base_weight(clearance), index.shape) + self._hand_weight(rows, columns)
+        weight = np.where(clearance >= MIN_CLEARANCE_M, weight, np.inf)
+        ends: list[NDArray[np.intp]] = []
+        starts: list[NDArray[np.intp]] = []
+        costs: list[NDArray[np.float64]] = []
+
+        def connect(a: NDArray[np.intp], b: NDArray[np.intp], length: float) -> None:
+            cost = 0.5 * length * (weight.ravel()[a.ravel()] + weight.ravel()[b.ravel()])
+            free = np.isfinite(cost)
+            starts.append(a.ravel()[free])
+            ends.append(b.ravel()[free])
+            costs.append(cost[free])
+
+        for heading, (dx, dy) in enumerate(STEPS):
+            left = (heading + 1) % HEADINGS
+            turn = math.remainder(float(YAWS[left] - YAWS[heading]), math.tau) / BASE_MAX_RAD_S + TURN_COST_S
+            connect(index[heading], index[left], turn)
+            connect(index[left], index[heading], turn)
+            here = _shifted(rows, columns, -dy, -dx)
+            there = _shifted(rows, columns, dy, dx)
+            length = math.hypot(dx, dy) * self._cell / BASE_MAX_M_S
+            for turned in (heading - 1, heading, heading + 1):
+                onto = index[turned % HEADINGS]
+                slowed = length if turned == heading else length + TURN_COST_S
+                connect(index[heading][here], onto[there], slowed)
+                connect(onto[there], index[heading][here], slowed * BACKWARDS_COST)
+        goal, self._shape = index.size, index.shape
+        for stop in stops:
+            i, j = grid.cell(stop.x, stop.y)
+            i, j = min(i // STRIDE, rows - 1), min(j // STRIDE, columns - 1)
+            heading = int(np.argmin(np.abs(np.angle(np.exp(1j * (YAWS - stop.yaw))))))
+            starts.append(index[heading, i, j].reshape(1))
+            ends.append(np.array([goal]))
+            costs.append(np.array([stop.cost + 1e-3]))
+        # Backwards, from the stops to everywhere.
+        graph = csr_array(
+            (np.concatenate(costs), (np.concatenate(ends), np.concatenate(starts))), shape=(goal + 1, goal + 1)
+        )
+        field, self._next = dijkstra(graph, indices=goal, return_predecessors=True)
+        field = field[:goal].reshape(index.shape)
+        for _ in range(FILLED):
+            around = minimum_filter(field, 3, mode=("wrap", "nearest", "nearest"))
+            field = np.where(np.isfinite(field), field, around + FILL_COST)
+        # One heading more at either end, so that what lies between the last and the first can be read off.
+        self._field = np.minimum(field, FAR)[np.arange(-1, HEADINGS + 1) % HEADINGS]
+        self._yaws = np.concatenate([[YAWS[-1] - math.tau], YAWS, [math.tau]])
+
+    def __call__(self, x: NDArray[np.float64], y: NDArray[np.float64], yaw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the cost-to-go of base poses (N,), interpolated."""
+        grid = self._grid
+        row = ((y - grid.origin[1]) / grid.cell_m - 0.5) / STRIDE
+        column = ((x - grid.origin[0]) / grid.cell_m - 0.5) / STRIDE
+        heading = np.interp(yaw % math.tau, self._yaws, np.arange(len(self._yaws)))
+        return map_coordinates(self._field, (heading, row, column), order=1, mode="nearest")
+
+    def drive(self, x: float, y: float, yaw: float) -> tuple[float, float]:
+        """Return the velocity (m/s) and yaw rate (rad/s) that bring a base nearer."""
+        v, w = (values.ravel() for values in np.meshgrid(SPEEDS, RATES))
+        cost = np.zeros(len(v))
+        for seconds in LOOK_AHEAD_S:
+            half = 0.5 * w * seconds
+            chord = v * seconds * np.sinc(half / math.pi)
+            cost += self(x + chord * np.cos(yaw + half), y + chord * np.sin(yaw + half), yaw + 2.0 * half)
+        best = int(np.argmin(cost + 1e-3 * np.abs(v) + 1e-3 * np.abs(w)))
+        return float(v[best]), float(w[best])
+
+    def drive_by_nodes(self, x: float, y: float, yaw: float) -> tuple[float, float]:
+        """Return what brings the base to a node some way on from the nearest one.
+
+        Where nodes' ways part there is a place between them from which `drive` sees none.
+        """
+        grid, (headings, rows, columns) = self._grid, self._shape
+        row = ((y - grid.origin[1]) / grid.cell_m - 0.5) / STRIDE
+        column = ((x - grid.origin[0]) / grid.cell_m - 0.5) / STRIDE
+        i, j = min(max(round(row), 0), rows - 1), min(max(round(column), 0), columns - 1)
+        node = int(np.argmin(np.abs(np.angle(np.exp(1j * (YAWS - yaw)))))) * rows * columns + i * columns + j
+        for _ in range(NODES_ON):
+            after = int(self._next[node])
+            if not 0 <= after < headings * rows * columns:
+                break
+            node = after
+        heading, to_row, to_column = np.unravel_index(node, self._shape)
+        dx, dy = (to_column - column) * self._cell, (to_row - row) * self._cell
+        ahead = math.cos(yaw) * dx + math.sin(yaw) * dy
+        v = max(-0.4, min(0.4, 2.0 * ahead))
+        return v, max(-1.0, min(1.0, 2.0 * math.remainder(float(YAWS[heading]) - yaw, math.tau)))
+
+    def arrived(self, x: float, y: float, within_m: float) -> bool:
+        """Whether a base stands at one of the places to stop at, and there is no better one that is near."""
+        here = min((s.cost for s in self._stops if math.hypot(s.x - x, s.y - y) < within_m), default=math.inf)
+        if math.isinf(here):
+            return False
+        best = self(np.full(HEADINGS, x), np.full(HEADINGS, y), YAWS).min()
+        return here < float(best) + NEAR_ENOUGH
+
+    def _hand_weight(self, rows: int, columns: int) -> NDArray[np.float64]:
+        """Return what it costs (headings, rows, columns) that the hand meets something."""
+        grid = self._grid
+        tall = grid.tall_clearance
+        i, j = np.mgrid[:rows, :columns] * STRIDE
+        worst = np.full((HEADINGS, rows, columns), np.inf)
+        for reach in HAND_M:
+            for heading, yaw in enumerate(YAWS):
+                di = round(reach * math.sin(yaw + HAND_AZIMUTH_RAD) / grid.cell_m)
+                dj = round(reach * math.cos(yaw + HAND_AZIMUTH_RAD) / grid.cell_m)
+                at = tall[np.clip(i + di, 0, tall.shape[0] - 1), np.clip(j + dj, 0, tall.shape[1] - 1)]
+                worst[heading] = np.minimum(worst[heading], at)
+        return HAND_COST * np.clip(2.0 - worst / HAND_ROOM_M, 0.0, 2.0) ** 2
+
+
+def _base_weight(clearance: NDArray[np.float32]) -> NDArray[np.float64]:
+    near = np.maximum(0.0, CLEARANCE_M - clearance.astype(np.float64))
+    return 1.0 + TIGHT_COST * near + TIGHT_COST * (clearance < 0.30)
+
+
+def _shifted(rows: int, columns: int, di: int, dj: int) -> tuple[slice, slice]:
+    """Return the part of a grid that is left when those are cut off from which a step by -di, -dj leads out of it."""
+    return slice(max(0, di), rows + min(0, di)), slice(max(0, dj), columns + min(0, dj))
