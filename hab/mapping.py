@@ -23,6 +23,7 @@ HAND_M, HAND_LOW_M = 0.8, 0.6
 """So near and so high it is what the resting hand holds."""
 PLAN_EVERY = 3
 """Readings from one plan to the next."""
+MOVED_M, TURNED_RAD = 0.01, 0.02
 LOOK_AHEAD_M = (0.5, 1.2)
 ROUTE_SIZE = 2 * len(LOOK_AHEAD_M) + 1
 
@@ -46,12 +47,15 @@ _CELL, _BODY, _ARM = _disc(0.0), _disc(BODY_M), _disc(ARM_M)
 class LaserMap:
     """An occupancy grid in the frame of the pose at which it was begun; what nobody has seen counts as free."""
 
-    def __init__(self) -> None:
+    def __init__(self, room_m: float) -> None:
+        """Take how far (m) beyond a way's two ends it may lead."""
+        self._room = math.ceil(room_m / CELL_M)
         self._cost = np.ones((CELLS, CELLS))
         self._seen = np.zeros((CELLS, CELLS), dtype=bool)
         self._bounds = np.array([CELLS // 2, CELLS // 2, CELLS // 2, CELLS // 2])
         self._path: NDArray[np.float64] | None = None
         self._readings = 0
+        self._pose = (math.inf, math.inf, math.inf)
 
     def read(
         self,
@@ -61,7 +65,12 @@ class LaserMap:
         laser: NDArray[np.float32],
         head_scan: NDArray[np.float32],
     ) -> None:
-        """Draw what the laser and the head (ranges as in sensors.py) see from a pose (m, rad, the map's frame)."""
+        """Draw what the laser and the head (ranges as in sensors.py) see from a pose (m, rad, the map's frame), if it
+        is not where they were read last."""
+        if math.dist((x, y), self._pose[:2]) < MOVED_M and abs(yaw - self._pose[2]) < TURNED_RAD:
+            return
+        self._pose = (x, y, yaw)
+        self._readings += 1
         far = laser * robot.LASER_MAX_M
         near = laser < 0.999
         ranges, angles = far[near], _LASER_ANGLES[near]
@@ -93,9 +102,8 @@ class LaserMap:
     def route(self, x: float, y: float, yaw: float, goal: tuple[float, float]) -> NDArray[np.float32]:
         """Return sine and cosine of the heading (rad, left positive) to the points `LOOK_AHEAD_M` along the way to a
         goal (m, the map's frame), and the way's length (m)."""
-        if self._path is None or self._readings % PLAN_EVERY == 0:
-            self._path = self._plan((x, y), goal)
-        self._readings += 1
+        if self._path is None or self._readings >= PLAN_EVERY:
+            self._path, self._readings = self._plan((x, y), goal), 0
         path = self._path
         here = int(np.argmin(np.hypot(path[:, 0] - x, path[:, 1] - y)))
         steps = np.hypot(*np.diff(path[here:], axis=0).T)
@@ -114,7 +122,9 @@ class LaserMap:
         """Return the cheapest way (N, 2), over cells' centres."""
         ends = np.clip(self._cells(np.array([start, goal])), 7, CELLS - 8)
         low = np.maximum(np.minimum(self._bounds[:2], ends.min(0)) - 7, 0)
+        low = np.maximum(low, ends.min(0) - self._room)
         high = np.minimum(np.maximum(self._bounds[2:], ends.max(0)) + 8, CELLS)
+        high = np.minimum(high, ends.max(0) + self._room + 1)
         cost = self._cost[low[0] : high[0], low[1] : high[1]].copy()
         first, last = ends - low
         i, j = np.ogrid[: cost.shape[0], : cost.shape[1]]

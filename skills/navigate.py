@@ -5,28 +5,24 @@ Our base does 1 m/s where habitat's does 2.5, so habitat's 400 steps are 1000 he
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hab.actions import BASE, GRIP, STOP, Action, stop_called
 from hab.episodes import Episode, Target, load_grid, make_episode
-from hab.mapping import ROUTE_SIZE, LaserMap
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.navgrid import NavGrid
 from hab.openings import grid_with_openings, handle_at
 from hab.scene import Receptacle, Scene, Vec3
-from hab.sensors import Observation, vector_space
-from hab.simulator import Simulator
+from hab.sensors import Observation
 from skills.skill import Goal
 from skills.starts import Pose, Start, StartKind, moved_receptacle, opened, poses_near, working_places, working_pose
-from skills.task import CallMemory, SkillTask, State
+from skills.task import SkillTask, State
 
 HELD_PROBABILITY = 0.167
 MIN_START_M = 3.0
@@ -57,27 +53,7 @@ class Navigate(SkillTask[NavigateState]):
     parts = (BASE, STOP)
     keys = ("goal_to_agent_gps_compass", "stop_margin", "joint")
     max_steps = 1000
-
-    @classmethod
-    def observed_space(cls, obs: str) -> spaces.Dict:
-        space = super().observed_space(obs)
-        return spaces.Dict({**space, "route": vector_space(ROUTE_SIZE)}) if obs == "laser" else space
-
-    @classmethod
-    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
-        """With the laser, also tell the way on a map drawn from it (hab/mapping.py), by odometry since the call began;
-        no network has to remember then where it has been."""
-        read = super().observe(sim, obs, goal, memory)
-        if obs == "laser":
-            drawn = memory.setdefault("map", LaserMap())
-            x0, y0, yaw0 = memory.setdefault("began", sim.base.tolist())
-            moved = (complex(*sim.base[:2]) - complex(x0, y0)) * cmath.exp(-1j * yaw0)
-            x, y, yaw = moved.real, moved.imag, float(sim.base[2]) - yaw0
-            distance, right = read["goal_to_agent_gps_compass"].tolist()
-            drawn.read(x, y, yaw, read["laser"], read["head_scan"])
-            target = x + distance * math.cos(yaw - right), y + distance * math.sin(yaw - right)
-            read["route"] = drawn.route(x, y, yaw, target)
-        return read
+    map_room_m = 12.0
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         scenario = str(rng.choice(("tidy_house", "prepare_groceries", "set_table")))

@@ -35,6 +35,7 @@ class Pick(SkillTask[PickState]):
     skill = "pick"
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", *ARM_KEYS)
+    map_room_m, looks_around = 1.5, True
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)

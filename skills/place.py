@@ -41,6 +41,7 @@ class Place(SkillTask[PlaceState]):
     skill = "place"
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *ARM_KEYS)
+    map_room_m, looks_around = 1.5, True
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)

@@ -6,6 +6,8 @@ of the state before and after a control step. Numbers: hab_facts.md, "Skill task
 
 from __future__ import annotations
 
+import cmath
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +23,9 @@ from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.arm import APPROACHES, cup_to_goal, joints_to_goal
 from hab.backend import make_simulator
 from hab.episodes import SKILLS, SPLITS, Unsolvable, load_scene, scene_seed
+from hab.mapping import ROUTE_SIZE, LaserMap
 from hab.measures import NAV_DISTANCE_M, rest_distance
+from hab.nearby import AROUND_SIZE, Nearby
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -117,6 +121,11 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     """Action parts without the base."""
     keys: ClassVar[tuple[str, ...]]
     """Observations besides laser or depth."""
+    map_room_m: ClassVar[float] = 0.0
+    """With the laser it draws a map, and is told the way on it to its goal (hab/mapping.py): so far (m) it may lead
+    beyond its two ends. 0: none is drawn."""
+    looks_around: ClassVar[bool] = False
+    """Whether, with the laser, it remembers what it has seen near its goal (hab/nearby.py)."""
     memories: ClassVar[dict[str, Memory]] = {}
     """Observations of 0 or 1: whether something that the sensors tell has been so since the call began."""
     max_steps: int = MANIPULATION_STEPS
@@ -159,6 +168,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Return the space of what it sees with an observation set."""
         told = {key: SENSORS[key][0] for key in cls.keys}
         remembered = {key: spaces.Box(0.0, 1.0, (1,), np.float32) for key in cls.memories}
+        if cls.map_room_m and obs == "laser":
+            told["route"] = sensors.vector_space(ROUTE_SIZE)
+        if cls.looks_around and obs == "laser":
+            told["around_goal"] = sensors.vector_space(AROUND_SIZE)
         return spaces.Dict({**sensors.exteroception_space(obs), **told, **remembered})
 
     @classmethod
@@ -171,7 +184,32 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         cls.remember(sim, goal, memory)
         for key in cls.memories:
             read[key] = np.array([key in memory], np.float32)
+        if obs == "laser":
+            read.update(cls._remembered(sim, pose, goal[0], read, memory))
         return read
+
+    @classmethod
+    def _remembered(
+        cls, sim: Simulator, pose: RobotPose, goal: NDArray[np.float64], read: Observation, memory: CallMemory
+    ) -> Observation:
+        """Tell what follows from all that laser and head have seen since the call began, by odometry."""
+        told: Observation = {}
+        x, y, yaw = moved = odometry(sim, memory)
+        cos, sin = math.cos(yaw), math.sin(yaw)
+
+        def on_map(point: NDArray[np.float64]) -> NDArray[np.float64]:
+            ahead, left, up = sensors.in_base_frame(pose, point)
+            return np.array((x + cos * ahead - sin * left, y + sin * ahead + cos * left, up))
+
+        place = on_map(goal)
+        if cls.map_room_m:
+            drawn = memory.setdefault("map", LaserMap(cls.map_room_m))
+            drawn.read(x, y, yaw, read["laser"], read["head_scan"])
+            told["route"] = drawn.route(x, y, yaw, (float(place[0]), float(place[1])))
+        if cls.looks_around:
+            nearby = memory.setdefault("nearby", Nearby())
+            told["around_goal"] = nearby.read(read["head_scan"], moved, place, on_map(sim.ee_pos) if sim.held else None)
+        return told
 
     @classmethod
     def remember(cls, sim: Simulator, goal: NDArray[np.float64], memory: CallMemory) -> None:
@@ -323,6 +361,13 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             **self.measures(now),
             "reward_terms": terms,
         }
+
+
+def odometry(sim: Simulator, memory: CallMemory) -> tuple[float, float, float]:
+    """Return how the base has moved since the call began: x, y (m) and yaw (rad) in the frame of its pose then."""
+    x0, y0, yaw0 = memory.setdefault("began", sim.base.tolist())
+    moved = (complex(*sim.base[:2]) - complex(x0, y0)) * cmath.exp(-1j * yaw0)
+    return moved.real, moved.imag, float(sim.base[2]) - yaw0
 
 
 def force_penalty(now: State, per_n: float) -> float:

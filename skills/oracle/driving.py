@@ -120,6 +120,10 @@ class CostToGo:
         heading = np.interp(yaw % math.tau, self._yaws, np.arange(len(self._yaws)))
         return map_coordinates(self._field, (heading, row, column), order=1, mode="nearest")
 
+    def at(self, x: float, y: float, yaw: float) -> float:
+        """Return the cost-to-go of one base pose."""
+        return float(self(*(np.array([value]) for value in (x, y, yaw)))[0])
+
     def drive(self, x: float, y: float, yaw: float) -> tuple[float, float]:
         """Return the velocity (m/s) and yaw rate (rad/s) that bring a base nearer."""
         v, w = (values.ravel() for values in np.meshgrid(SPEEDS, RATES))

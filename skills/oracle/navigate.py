@@ -1,4 +1,4 @@
-"""Oracle Navigate: plan on the occupancy grid, follow the path, face the target, call stop.
+"""Oracle Navigate: drive to a place to work from on the occupancy grid, face the target, call stop.
 
 Reads the map, the doors' and drawers' positions and the robot's pose; drives through `base_vel` alone. The resting
 arm sticks out 0.7 m, so the path keeps away from tall things and the robot backs off before it turns beside one.
@@ -41,7 +41,9 @@ HAND_RADIUS_M, HAND_AZIMUTH_RAD, HAND_ROOM_M = 0.69, -0.36, 0.12
 LOOK_AHEAD_M = 0.35
 ARRIVED_M, FACED_RAD = 0.2, 0.08
 FAR_ENOUGH_M, CREEP_M_S = 1.42, 0.2
-PATIENCE = 40
+FACED_STEPS, STUCK_STEPS = 4, 25
+PROGRESS, PATIENCE = 0.05, 40
+"""If the cost-to-go does not fall by this much in so many control steps, the way goes from node to node for as many."""
 
 
 class OracleNavigate(Scripted):
@@ -49,53 +51,64 @@ class OracleNavigate(Scripted):
 
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)
-        position, fronts, boarded = target_place(sim, goal)
-        grid = grid_now(sim)
-        distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if self._base_movement else WORK_M
-        slant = BOARD_SLANT if boarded else OPEN_SLANT
-        way = CostToGo(grid, places(grid, position, fronts, distances, slant, opened_doors(sim)))
-        stuck = still = nodes = 0
-        least, since = math.inf, 0
+        yield from drive_to(motion, goal, self._base_movement)
+        yield from motion.wait(6)
         while True:
-            x, y, yaw = sim.base.tolist()
-            left = float(way(*(np.array([value]) for value in (x, y, yaw)))[0])
-            least, since = (left, 0) if left < least - 0.05 else (least, since + 1)
-            if since > PATIENCE:
-                nodes, since = PATIENCE, 0
-            nodes = max(0, nodes - 1)
-            error = math.remainder(math.atan2(position[1] - y, position[0] - x) - yaw, math.tau)
-            v, w = way.drive_by_nodes(x, y, yaw) if nodes else way.drive(x, y, yaw)
-            if way.arrived(x, y, ARRIVED_M):
-                v, w = 0.0, turn_rate(clear_turn(grid, sim.base, error))
-                if abs(error) < FACED_RAD and math.dist((x, y), goal.position[:2]) > FAR_ENOUGH_M:
-                    v = CREEP_M_S
-                still = still + 1 if abs(error) < FACED_RAD and not v else 0
-            yield motion.action(v, w, stop=still > 3)
-            moved = math.dist(sim.base[:2], (x, y)) + 0.3 * abs(float(sim.base[2]) - yaw)
-            stuck = stuck + 1 if moved < 0.003 and not still else 0
-            if stuck > 25:
-                # Blocked by something that the grid does not know.
-                stuck = 0
-                yield from motion.drive_line((x - 0.3 * math.cos(yaw), y - 0.3 * math.sin(yaw)), yaw, timeout=40)
+            yield motion.action(stop=True)
 
 
-def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Generator[Action, None, bool]:
-    """Drive to where a goal can be worked at and face it; returns whether it got there.
+def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Script:
+    """Drive to where a goal can be worked at and face it.
 
     `stand_off`: stop where the next skill can drive in, else within the arm's reach.
     """
-    sim = motion.sim
-    position, fronts, boarded = target_place(sim, goal)
-    grid = grid_now(sim)
+    position, fronts, boarded = target_place(motion.sim, goal)
     distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if stand_off else WORK_M
     slant = BOARD_SLANT if boarded else OPEN_SLANT
-    route = plan_route(grid, sim.base, position, fronts, distances, slant, opened_doors(sim))
-    yield from _back_off(motion, grid, route)
-    if not (yield from follow(motion, grid, route)):
-        return False
-    x, y, _ = sim.base
-    yield from turn_clear(motion, grid, math.atan2(position[1] - y, position[0] - x))
-    return True
+    doors = opened_doors(motion.sim)
+    # Navigate is told where its goal was before a drawer came out.
+    yield from drive_before(motion, position, fronts, distances, slant, doors, np.asarray(goal.position[:2]))
+
+
+def drive_before(
+    motion: Motion,
+    position: NDArray[np.float64],
+    fronts: tuple[float, ...],
+    distances: tuple[float, ...],
+    slant: float,
+    doors: list[OrientedBox],
+    told: NDArray[np.float64],
+) -> Script:
+    """Drive to the best place from which a position can be worked at, by feedback (driving.py), and face it.
+
+    Arguments as those of `places`; `told`: what it has to come within Navigate's distance of.
+    """
+    sim = motion.sim
+    grid = grid_now(sim)
+    way = CostToGo(grid, places(grid, position, fronts, distances, slant, doors))
+    stuck = still = nodes = since = 0
+    least = math.inf
+    while still < FACED_STEPS:
+        x, y, yaw = sim.base.tolist()
+        left = way.at(x, y, yaw)
+        least, since = (left, 0) if left < least - PROGRESS else (least, since + 1)
+        nodes = PATIENCE if since > PATIENCE else max(0, nodes - 1)
+        since = 0 if nodes == PATIENCE else since
+        error = math.remainder(math.atan2(position[1] - y, position[0] - x) - yaw, math.tau)
+        v, w = way.drive_by_nodes(x, y, yaw) if nodes else way.drive(x, y, yaw)
+        if way.arrived(x, y, ARRIVED_M):
+            v, w = 0.0, turn_rate(clear_turn(grid, sim.base, error))
+            faced = abs(error) < FACED_RAD
+            if faced and math.dist((x, y), told) > FAR_ENOUGH_M:
+                v, faced = CREEP_M_S, False
+            still = still + 1 if faced else 0
+        yield motion.action(v, w)
+        moved = math.dist(sim.base[:2], (x, y)) + 0.3 * abs(float(sim.base[2]) - yaw)
+        stuck = stuck + 1 if moved < 0.003 and not still else 0
+        if stuck > STUCK_STEPS:
+            # Blocked by something that the grid does not know.
+            stuck = 0
+            yield from motion.drive_line((x - 0.3 * math.cos(yaw), y - 0.3 * math.sin(yaw)), yaw, timeout=40)
 
 
 def must_go_round(sim: Simulator, goal: Goal) -> bool:
@@ -162,7 +175,11 @@ def places(
     slant: float,
     doors: list[OrientedBox],
 ) -> list[Stop]:
-    """Return the places from which a position can be worked at; arguments as `plan_route`'s."""
+    """Return the places from which a position can be worked at.
+
+    `fronts`: directions (rad, world) that it is reached from. `slant`: metres of way that a radian off the straight
+    direction is worth. `doors`: what the arm must not reach through.
+    """
     found = []
     for front in fronts:
         for off in ANGLES:
@@ -177,6 +194,9 @@ def places(
                 cost += 12.0 * max(0.0, ARM_SWEEP_M - float(grid.tall_clearance[grid.cell(x, y)]))
                 cost += 10.0 * any(_crosses(door, (x, y), position) for door in doors)
                 found.append(Stop(x, y, angle + math.pi, cost))
+    if not found:
+        x, y = grid.nearest_free(position[0], position[1])
+        found.append(Stop(x, y, math.atan2(position[1] - y, position[0] - x), 0.0))
     return found
 
 
@@ -195,27 +215,6 @@ def _crosses(box: OrientedBox, start: tuple[float, float], end: NDArray[np.float
     outside_x = np.maximum(np.abs(cos * points[:, 0] + sin * points[:, 1]) - hx, 0.0)
     outside_y = np.maximum(np.abs(cos * points[:, 1] - sin * points[:, 0]) - hy, 0.0)
     return bool((np.hypot(outside_x, outside_y) < ARM_PASS_M).any())
-
-
-def _back_off(motion: Motion, grid: NavGrid, route: NDArray[np.float64]) -> Script:
-    """Reverse out of a place that is too narrow to turn in with the arm at rest."""
-    x, y, yaw = motion.sim.base
-    ahead = route[min(len(route) - 1, 8)]
-    error = math.remainder(math.atan2(ahead[1] - y, ahead[0] - x) - yaw, math.tau)
-    if abs(error) < 0.35 or np.hypot(*(route[-1] - (x, y))) < 0.1:
-        return
-    best, distance = 0.0, 0.0
-    room = _room(grid, x, y)
-    while distance < 0.8 and room < ARM_SWEEP_M:
-        distance += 0.05
-        bx, by = x - distance * math.cos(yaw), y - distance * math.sin(yaw)
-        if not grid.is_free(bx, by):
-            break
-        if _room(grid, bx, by) > room + 0.01:
-            room, best = _room(grid, bx, by), distance
-    if best > 0.0:
-        end = (x - best * math.cos(yaw), y - best * math.sin(yaw))
-        yield from motion.drive_line(end, yaw)
 
 
 def _room(grid: NavGrid, x: float, y: float) -> float:

@@ -31,7 +31,7 @@ def laser_of(walls: list[tuple[float, float, float]], x: float, y: float, yaw: f
 
 def test_with_nothing_in_sight_the_way_is_straight() -> None:
     for angle in (0.0, math.pi / 4.0, -math.pi / 2.0, math.pi):
-        drawn = LaserMap()
+        drawn = LaserMap(12.0)
         drawn.read(0.0, 0.0, 0.0, np.ones(robot.LASER_RAYS, np.float32), NOTHING)
         told = drawn.route(0.0, 0.0, 0.0, (4.0 * math.cos(angle), 4.0 * math.sin(angle)))
         for sine, cosine in (told[:2], told[2:4]):
@@ -43,7 +43,7 @@ def test_with_nothing_in_sight_the_way_is_straight() -> None:
 def test_the_way_goes_through_the_gap(gap: float) -> None:
     """A wall 2 m ahead with one gap, the goal behind it: straight on until the wall is seen, then by the gap."""
     walls = [(2.0, -4.0, gap - 0.5), (2.0, gap + 0.5, 4.0)]
-    drawn, x, y, yaw, driven = LaserMap(), 0.0, 0.0, 0.0, 0.0
+    drawn, x, y, yaw, driven = LaserMap(12.0), 0.0, 0.0, 0.0, 0.0
     crossed = math.nan
     for _ in range(200):
         drawn.read(x, y, yaw, laser_of(walls, x, y, yaw), NOTHING)
@@ -61,7 +61,7 @@ def test_the_way_goes_through_the_gap(gap: float) -> None:
 
 
 def test_the_look_ahead_ends_at_the_goal() -> None:
-    told = LaserMap().route(0.0, 0.0, 0.5, (0.2, 0.0))
+    told = LaserMap(12.0).route(0.0, 0.0, 0.5, (0.2, 0.0))
     assert told[-1] < min(LOOK_AHEAD_M)
 
 
@@ -73,7 +73,7 @@ def test_what_the_hand_holds_is_no_obstacle() -> None:
     table = np.where(np.abs(pitches + 0.3) < 0.2, 1.2 / np.cos(pitches) / robot.HEAD_SCAN_MAX_M, 1.0).astype(np.float32)
     nothing = np.ones(robot.LASER_RAYS, np.float32)
     for scan, length in ((held, 3.0), (table, 3.2)):
-        drawn = LaserMap()
+        drawn = LaserMap(12.0)
         drawn.read(0.0, 0.0, 0.0, nothing, scan)
         told = drawn.route(0.0, 0.0, 0.0, (3.0, 0.0))
         assert told[-1] == pytest.approx(3.0, abs=0.15) if scan is held else told[-1] >= length
