@@ -74,6 +74,11 @@ def arm_effort(sim: Simulator) -> NDArray[np.float32]:
     return ((sim.arm_target - sim.arm) / robot.ARM_WINDUP_RAD).clip(-1.0, 1.0).astype(np.float32)
 
 
+def base_effort(sim: Simulator) -> NDArray[np.float32]:
+    """(2,) how hard the base's drives push forwards and turn left, in [-1, 1]: at a bound, it is blocked."""
+    return sim.base_effort.clip(-1.0, 1.0).astype(np.float32)
+
+
 def is_holding(sim: Simulator) -> NDArray[np.float32]:
     """(1,) 1 while the suction holds something."""
     return np.array([1.0 if sim.held else 0.0], dtype=np.float32)

@@ -85,6 +85,11 @@ class Simulator(Protocol):
         ...
 
     @property
+    def base_effort(self) -> NDArray[np.float64]:
+        """(2,) how hard the base's drives push, as a share of the most they can: forwards, and turning left."""
+        ...
+
+    @property
     def ee_pos(self) -> NDArray[np.float64]:
         """(3,) end-effector position in the world (m)."""
         ...

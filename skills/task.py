@@ -68,6 +68,7 @@ Sensor = tuple[spaces.Box, Callable[[Simulator, RobotPose, NDArray[np.float64]],
 SENSORS: dict[str, Sensor] = {
     "joint": (sensors.vector_space(7), lambda sim, pose, goal: sensors.joint(sim)),
     "arm_effort": (spaces.Box(-1.0, 1.0, (7,), np.float32), lambda sim, pose, goal: sensors.arm_effort(sim)),
+    "base_effort": (spaces.Box(-1.0, 1.0, (2,), np.float32), lambda sim, pose, goal: sensors.base_effort(sim)),
     "is_holding": (spaces.Box(0.0, 1.0, (1,), np.float32), lambda sim, pose, goal: sensors.is_holding(sim)),
     "ee_pos": (sensors.vector_space(3), lambda sim, pose, goal: sensors.ee_pos(pose)),
     "relative_resting_position": (
@@ -98,7 +99,7 @@ SENSORS: dict[str, Sensor] = {
 """A skill's `goal.position` is its object's start or goal, its handle when closed, or its navigation target."""
 ARM_KEYS = (
     *("joint", "is_holding", "relative_resting_position"),
-    *("arm_effort", "arm_reach", "cup_to_goal", "joints_to_goal"),
+    *("arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal"),
 )
 """habitat's three; the drives' effort; and what follows from `joint` and the goal in the end-effector's frame by the
 arm's geometry alone: it tells a network of two layers what it would need many examples to work out (hab/arm.py)."""

@@ -126,15 +126,6 @@ class ActionDistribution:
         uniforms = self._group(noise.float().clamp(_EDGE, 1.0 - _EDGE))
         return self._flatten([kind.sample(u) for kind, u in zip(self._kinds, uniforms, strict=True)])
 
-    def calm(self, noise: Tensor) -> Tensor:
-        """Return actions (n, A) as `sample` does, but Gaussian parts at their mean: their spread is for exploring.
-
-        Choices are still drawn: a policy that stops with a small probability at any time never does so otherwise.
-        """
-        uniforms = self._group(noise.float().clamp(_EDGE, 1.0 - _EDGE))
-        pairs = zip(self._kinds, uniforms, strict=True)
-        return self._flatten([k.mode() if isinstance(k, _Gaussian) else k.sample(u) for k, u in pairs])
-
     def imitation_loss(self, actions: Tensor) -> Tensor:
         """Return (n,): the absolute error of Gaussian parts' means, and -log p of choices.
 

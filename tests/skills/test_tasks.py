@@ -28,9 +28,9 @@ from skills.place import rest_reward as place_rest_reward
 
 MANIPULATION = tuple(skill for skill in SKILLS if skill != "navigate")
 HAND = {"joint", "is_holding", "relative_resting_position"}
-TOLD = {"arm_effort", "arm_reach", "cup_to_goal", "joints_to_goal"}
+TOLD = {"arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal"}
 SEES = {
-    "navigate": {"goal_to_agent_gps_compass", "stop_margin", "joint"},
+    "navigate": {"goal_to_agent_gps_compass", "stop_margin", "joint", "base_effort"},
     "pick": {"obj_start_sensor", *HAND, *TOLD},
     "place": {"obj_goal_sensor", *HAND, *TOLD},
     "open_fridge": {"handle_start_sensor", "ee_pos", *HAND, *TOLD},
@@ -443,6 +443,23 @@ def test_effort_is_how_far_the_joints_are_behind_their_targets() -> None:
     behind = np.array([0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0]) * robot.ARM_WINDUP_RAD
     pressed: Any = SimpleNamespace(arm=robot.REST_Q, arm_target=robot.REST_Q + behind)
     np.testing.assert_allclose(arm_effort(pressed), [0.0, 0.5, -0.5, 1.0, -1.0, 1.0, -1.0], atol=1e-6)
+
+
+def test_the_base_feels_that_it_is_blocked() -> None:
+    """Turning freely takes half of what the drives can; against a wall the drives push as hard as they can."""
+    env = make("navigate")
+    env.reset(options={"index": 0})
+    turn = {"base_vel": np.array([0.0, 1.0], np.float32), "rearrange_stop": -np.ones(1)}
+    for _ in range(15):
+        read, *_ = env.step(turn)
+    assert np.abs(read["base_effort"]).max() < 0.7
+    for _ in range(400):
+        read, *_, info = env.step({"base_vel": np.array([1.0, 0.0], np.float32), "rearrange_stop": -np.ones(1)})
+        if info["robot_force"] > 200.0:
+            break
+    for _ in range(20):
+        read, *_, info = env.step({"base_vel": np.array([1.0, 0.0], np.float32), "rearrange_stop": -np.ones(1)})
+    assert info["robot_force"] > 200.0 and read["base_effort"][0] > 0.9
 
 
 def test_a_demonstration_stops_where_stopping_is_right() -> None:

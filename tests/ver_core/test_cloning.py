@@ -121,14 +121,3 @@ def test_a_policy_that_is_told_its_previous_action_is_refused() -> None:
     shown = demonstrations(observed, np.zeros((10, 2)), np.ones(10))
     with pytest.raises(ValueError, match="previous action"):
         clone(policy(previous_action=True), shown, 1, 0, World())
-
-
-def test_calm_actions_are_means_and_drawn_choices() -> None:
-    network = policy()
-    network.action_head.linear.bias.data[:] = torch.tensor([0.3, -0.2, 0.0])
-    observed = np.zeros((4000, 3))
-    noise = torch.rand(4000, network.noise_size)
-    calm = outputs(network, observed).distribution.calm(noise)
-    torch.testing.assert_close(calm[:, :2], torch.tensor([[0.3, -0.2]]).expand(4000, 2))
-    assert set(calm[:, 2].tolist()) == {-1.0, 1.0} and abs(float(calm[:, 2].mean())) < 0.1
-    torch.testing.assert_close(calm[:, 2], outputs(network, observed).distribution.sample(noise)[:, 2])
