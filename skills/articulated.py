@@ -19,7 +19,7 @@ from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK
 from hab.openings import grid_with_openings, handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from skills.skill import Goal
-from skills.starts import YAW_NOISE_RAD, Start, StartKind, at_position, facing, handover_poses
+from skills.starts import YAW_NOISE_RAD, Start, StartKind, at_position, facing, fixed_yaw_noise, handover_poses
 from skills.task import ARM_KEYS, SkillTask, State, ee_distance
 
 STATE_REWARD = 10.0
@@ -105,7 +105,8 @@ class Articulated(SkillTask[ArticulatedState]):
         for share in np.repeat(shares, _CANDIDATES).tolist():
             offset = rotated(outward, (_shrunk(box_x_m, share, rng), _shrunk(box_y_m, share, rng)))
             x, y = handle[0] + float(offset[0]), handle[1] + float(offset[1])
-            yaw = facing((x, y), handle) + YAW_NOISE_RAD * float(rng.standard_normal())
+            noise = YAW_NOISE_RAD * float(rng.standard_normal()) if self.base_movement else fixed_yaw_noise(rng)
+            yaw = facing((x, y), handle) + noise
             if not grid.is_free(x, y):
                 continue
             yield Start(replace(episode, robot=(x, y, yaw)), goal)

@@ -25,6 +25,8 @@ from skills.skill import Goal
 SPAWN_MAX_M = 2.0
 """Base to object, planar and along the floor (hab_facts: `spawn_max_dist_to_obj`)."""
 YAW_NOISE_RAD, BASE_NOISE_M = 0.523599, 0.05
+FIXED_YAW_MAX_RAD = 0.6
+"""Without base movement the yaw is off by no more: to what lies further round the arm would sweep over all else."""
 WORKING_NOISE = np.array((0.03, 0.03, 0.15))
 """m, m, rad: base poses after work, about the one that faces the object."""
 DRAWER_OPENED_M, FRIDGE_OPENED_RAD = (0.42, 0.50), (1.25, 2.1)
@@ -184,7 +186,12 @@ def closest_poses(
         before = any(abs(math.remainder(angle - front, math.tau)) < 0.8 for front in fronts)
         distance = math.dist((x, y), position[:2])
         if before and grid.is_free(x, y) and np.abs(reach - distance).min(initial=math.inf) < REACH_STEP_M / 2.0:
-            yield x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
+            yield x, y, facing((x, y), position) + fixed_yaw_noise(rng)
+
+
+def fixed_yaw_noise(rng: np.random.Generator) -> float:
+    """Return how far (rad) off its goal a base that will not move looks."""
+    return max(-FIXED_YAW_MAX_RAD, min(FIXED_YAW_MAX_RAD, YAW_NOISE_RAD * float(rng.standard_normal())))
 
 
 def _working_distances(receptacle: Receptacle, position: Sequence[float], name: str) -> NDArray[np.float64]:

@@ -44,6 +44,8 @@ STEP = {"cabinet": 0.011, "fridge": 0.015}
 OVERSHOOT = {"cabinet": 0.02, "fridge": 0.03}
 SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)))
 DOOR_STAND_M = (1.05, 1.0, 1.1, 1.15, 0.95)
+PUSH_BESIDE_M = 0.35
+"""A door is pushed so far (m) from its handle towards the hinge: the nearer to that, the shorter the arc."""
 PUSH_ASIDE_RAD = 0.6
 """From within this much of the front's direction it can be pushed shut."""
 PUSH_STAND_M = (0.70, 0.76, 0.82, 0.64, 0.88)
@@ -142,7 +144,7 @@ def push_point(sim: Simulator, name: str) -> NDArray[np.float64]:
     if a.kind != "fridge":
         return sim.handle_pos(name)
     x, y, z = a.handle_pos
-    beside = (x - 0.05, y + math.copysign(0.15, a.anchor[1] - y), z)
+    beside = (x - 0.05, y + math.copysign(PUSH_BESIDE_M, a.anchor[1] - y), z)
     return np.asarray(link_to_world(a, sim.joint_pos(name), beside))
 
 

@@ -75,7 +75,6 @@ class OraclePlace(Scripted):
             ahead_m=ahead,
             axis_rad=math.pi / 2.0,
             cup_at=cup_at,
-            timeout=300 if self._base_movement else 150,
         )
         if sim.held and not there():
             # Where the arm alone does not quite get to, as near as it does.

@@ -30,6 +30,8 @@ READY_RAD = 0.06
 NEAR_M, BEARING_RAD, FACING_RAD = 0.01, 0.08, 0.02
 PATIENCE = 25
 """Control steps in which the base does not get on, after which it works from where it is."""
+SWING_RAD, OVER_OTHERS_M = 0.15, 0.24
+"""An arm without a base that has to turn by more than this passes over the other objects: the tallest is 0.21 m."""
 JAMMED_RAD, BACK_STEPS = 0.08, 20
 """A turning joint so far behind its target is caught on something: the base backs out a little."""
 
@@ -123,6 +125,12 @@ def servo_to(
             if not boarded and aside > FUNNEL_M and cup.z < at.z + clear_m * math.sin(axis) - 0.02:
                 lifted = solve(ArmPose(cup.azimuth, cup.radius, cup.z + 0.04, cup.pitch))
                 q = before_q if lifted is None else lifted
+            if not (base_movement or boarded) and receptacle is not None and abs(turn) > SWING_RAD:
+                # Over whatever else stands there, up first.
+                over = receptacle.center[2] + OVER_OTHERS_M + cup.z - hand_bottom(sim)
+                azimuth = at.azimuth if cup.z > over - 0.04 else cup.azimuth
+                high = (solve(ArmPose(azimuth, r, over, pitch)) for r in (cup.radius, at.radius, 0.6, 0.5))
+                q = next((found for found in high if found is not None), q)
             if q is None and ready_q is not None:
                 q = ready_q.copy()
                 q[0] = at.azimuth
