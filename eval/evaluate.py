@@ -1,6 +1,6 @@
 """Run an agent on episodes of a scenario, or on the start states of one skill, in parallel processes.
 
-An episode's result depends on the agent, the configuration and the episode's index only: never on the
+An episode's result depends on the agent, the configuration, the seed and the episode's index only: never on the
 number of worker processes or on the episodes before it.
 """
 
@@ -25,7 +25,7 @@ from hab.episodes import SCENARIOS, make_episode
 from hab.mujoco.simulator import SimulationError
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import Simulator
-from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill
+from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws
 from planner.chain import TraceRow
 from planner.task_planner import interactions, plan
 from skills.skill import SkillPolicy
@@ -48,6 +48,8 @@ class Request:
     agent: Agent
     split: str = "val"
     episodes: int = 100
+    seed: int = 0
+    """Of whatever an agent draws at random; the episodes themselves are fixed by split and index."""
     obs: str = "laser"
     sim: str = SIMULATORS[0]
     episode_steps: int = MAX_STEPS
@@ -111,6 +113,7 @@ def evaluate(
 
 def run_episode(request: Request, index: int) -> EpisodeResult:
     """Run one episode to its end. Raises `EvaluationError`, which names the episode, for any failure of the code."""
+    seed_draws(request.seed, index)
     try:
         return _run_scenario(request, index) if request.name in SCENARIOS else _run_skill(request, index)
     except Exception as error:
@@ -158,7 +161,7 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
     skill, agent = request.name, request.agent
     env = make_env(skill, split=request.split, obs=request.obs, base_movement=agent.skill_nav, index=index)
     try:
-        env.reset()
+        env.reset(seed=request.seed)
         task: Any = env.unwrapped
         try:
             row = play_skill(skill, env, _policies(agent, skill, request.obs)[skill])

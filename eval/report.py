@@ -29,6 +29,7 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
         "sim": request.sim,
         "split": request.split,
         "episodes": len(results),
+        "seed": request.seed,
         "agent": {
             "skills": agent.skills,
             "skill_nav": agent.skill_nav,

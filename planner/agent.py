@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,12 @@ def _folder(agent: Agent) -> Path:
     if not folder.is_dir():
         raise AgentError(f"no skills in {agent.skills!r}: no such folder; use zoo, oracle or a folder of runs")
     return folder
+
+
+def seed_draws(seed: int, index: int) -> None:
+    """Seed whatever an agent draws while it plays episode `index`: the same in an evaluation and in its video."""
+    random.seed(f"{seed} {index}")
+    np.random.seed([seed, index])
 
 
 def chain_limits(episode_steps: int, skill_steps: Mapping[str, int | None]) -> Limits:

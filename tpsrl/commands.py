@@ -87,6 +87,7 @@ def agent_options(command: Command) -> Command:
 
 @cli.command("eval")
 @agent_options
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of what skills draw.")
 @click.option("--episodes", default=100, show_default=True, type=click.IntRange(min=1))
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 @click.option("--json", "json_file", type=Path, metavar="FILE", help="Write the report here.")
@@ -95,6 +96,7 @@ def agent_options(command: Command) -> Command:
 def evaluate_command(
     name: str,
     overrides: tuple[str, ...],
+    seed: int,
     episodes: int,
     workers: int,
     json_file: Path | None,
@@ -129,6 +131,7 @@ def evaluate_command(
         agent,
         flags["split"],
         episodes,
+        seed,
         config.sim.obs,
         config.sim.name,
         config.chain.episode_steps or MAX_STEPS,

@@ -23,7 +23,7 @@ from hab.backend import make_simulator
 from hab.episodes import Episode, make_episode
 from hab.mujoco.gl import make_gl_context
 from hab.simulator import Simulator
-from planner.agent import Agent, load_policies, play_episode, play_skill
+from planner.agent import Agent, load_policies, play_episode, play_skill, seed_draws
 from planner.chain import Limits
 from planner.task_planner import interactions, plan
 from skills.skill import Goal
@@ -95,6 +95,7 @@ def render_scenario(
         moments.append(Moment(action, caption, steps[stage].goal, tuple(done)))
 
     try:
+        seed_draws(0, index)
         result = play_episode(sim, episode, agent, load_policies(agent, scenario, obs), limits, record)
         sim.reset(episode)
         ending = "whole task done" if result.success else f"{result.failed_skill}: {result.reason}"
@@ -119,6 +120,7 @@ def render_skill(
         env.reset(seed=0)
         goal: Goal = task.goal
         policy = load_policies(agent, skill, obs)[skill]
+        seed_draws(0, index)
         row = play_skill(skill, env, policy, lambda a: moments.append(Moment(a, skill, goal, ())))
         env.reset(seed=0)
         moments.append(Moment({}, f"{skill}: {row.reason or row.outcome}", goal, ()))

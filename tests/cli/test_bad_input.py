@@ -37,7 +37,7 @@ CASES = {
     "no plan to change": (["render", "pick", "--no-nav-skill"], "--nav-skill/--no-nav-skill: does nothing"),
     "Navigate must drive": (["eval", "navigate", "--no-skill-nav"], "--skill-nav/--no-skill-nav: does nothing"),
     "nobody looks": (["eval", "tidy_house", "sim.obs=depth", "--skills", "oracle"], "read no observations"),
-    "nothing is drawn": (["eval", "tidy_house", "--seed", "1"], "--seed"),
+    "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose laser or depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=habitat"], "only mujoco"),

@@ -23,7 +23,7 @@ def evaluation() -> Evaluation:
 def test_json() -> None:
     report = to_json(evaluation())
     assert list(report) == [
-        *("scenario", "sim", "split", "episodes", "agent"),
+        *("scenario", "sim", "split", "episodes", "seed", "agent"),
         *("success", "success_ci95", "interactions", "steps", "seconds", "episode_results"),
     ]
     assert report["agent"] == {"skills": "oracle", "skill_nav": True, "nav_skill": True, "stop_mask": True}
