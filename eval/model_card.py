@@ -189,7 +189,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         f"`tpsrl eval {policy['skill']} --skills zoo --split SPLIT --episodes N"
         + ("" if policy["base_movement"] else " --no-skill-nav")
         + ("" if policy["obs"] == "laser" else f" sim.obs={policy['obs']}")
-        + "`; unseen apartments. Arm and base act by the policy's mean; gripper and stop are drawn.",
+        + "`; unseen apartments. Arm and base are drawn, as in training; gripper and stop do what is likelier.",
     ]
     for split, result in sorted(facts.get("cloned", {}).items(), reverse=True):
         lines += ["", f"Before reinforcement learning, on {split}: {rate(result)} of {result['episodes']} episodes."]
@@ -220,8 +220,8 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         "(`skills/starts.py`); evaluation has the task's own starts only. The curve is of both together, and of "
         "actions drawn with all their noise.",
         "- Some observations are computed from others and from the policy's own actions: where the goal is for the "
-        "arm, how far its joints are behind their targets, and for Navigate the way on a map drawn from laser, head "
-        "scan and odometry (README, The simulator).",
+        "arm, how far its joints are behind their targets, and for Navigate, Pick and Place the way on a map drawn "
+        "from laser, head scan and odometry, and what has been seen near the goal (README, The simulator).",
         *_cloning(policy["demonstrations"], training["cloning_s"]),
         "",
     ]

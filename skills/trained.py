@@ -77,7 +77,8 @@ class TrainedPolicy:
         out = network(
             torch.from_numpy(floats), torch.from_numpy(bytes_), self._previous, self._state, torch.tensor([1])
         )
-        self._previous, self._state, self.value = out.distribution.mode(), out.state, float(out.value)
+        noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
+        self._previous, self._state, self.value = out.distribution.play(noise), out.state, float(out.value)
         decoded = network.action_layout.decode(self._previous[0].numpy())
         assert isinstance(decoded, Mapping)
         self._action = dict(decoded)

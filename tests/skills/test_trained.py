@@ -47,6 +47,9 @@ def test_it_acts_as_in_its_training_environment(tmp_path: Path, skill: str, nav:
     played.reset(task.sim, task.goal)
     layout = network.obs_layout
     state, previous = torch.zeros(1, network.state_size), torch.from_numpy(network.action_layout.none)[None]
+    np.random.seed(8)
+    noise = np.random.random_sample((40, network.noise_size))
+    np.random.seed(8)
     over, decisions = False, 0
     while not over and decisions < 40:
         floats = np.zeros((1, layout.floats), np.float32)
@@ -54,7 +57,7 @@ def test_it_acts_as_in_its_training_environment(tmp_path: Path, skill: str, nav:
         with torch.no_grad():
             row = torch.zeros(1, 0, dtype=torch.uint8)
             out = network(torch.from_numpy(floats), row, previous, state, torch.tensor([1]))
-        previous, state = out.distribution.mode(), out.state
+        previous, state = out.distribution.play(torch.from_numpy(noise[decisions : decisions + 1])), out.state
         observation, _, terminated, truncated, info = trained_in.step(network.action_layout.decode(previous[0].numpy()))
         over, decisions = terminated or truncated, decisions + 1
         ended = False

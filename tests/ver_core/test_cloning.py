@@ -121,3 +121,13 @@ def test_a_policy_that_is_told_its_previous_action_is_refused() -> None:
     shown = demonstrations(observed, np.zeros((10, 2)), np.ones(10))
     with pytest.raises(ValueError, match="previous action"):
         clone(policy(previous_action=True), shown, 1, 0, World())
+
+
+def test_played_actions_are_drawn_motions_and_the_likelier_choice() -> None:
+    network = policy()
+    network.action_head.linear.bias.data[:] = torch.tensor([0.3, -0.2, 0.5])
+    noise = torch.rand(4000, network.noise_size)
+    distribution = outputs(network, np.zeros((4000, 3))).distribution
+    played, sampled = distribution.play(noise), distribution.sample(noise)
+    torch.testing.assert_close(played[:, :2], sampled[:, :2])
+    assert set(played[:, 2].tolist()) == {1.0} and set(sampled[:, 2].tolist()) == {-1.0, 1.0}
