@@ -67,6 +67,8 @@ class DemonstrationsConfig:
     """In each round."""
     epochs: int = 15
     """Passes over all that has been shown so far, after each round."""
+    run: str = ""
+    """A run's folder: begin with the clone that it began with, instead of cloning anew."""
 
 
 @dataclass

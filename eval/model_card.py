@@ -115,7 +115,7 @@ def _after_program(command: list[str]) -> list[str]:
     return arguments
 
 
-def _cloning(shown: dict[str, int], seconds: int | None) -> list[str]:
+def _cloning(shown: dict[str, Any], seconds: int | None) -> list[str]:
     if seconds is None:
         return []
     return [

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,8 @@ from typing import Any
 
 import click
 import torch
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from hab.backend import SIMULATORS
@@ -75,7 +78,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
             config_yaml=train_config_yaml(config),
             wandb_mode=config.wandb.mode,
             description=name,
-            begin=partial(_clone_oracle, config, task, out) if config.demonstrations.rounds else None,
+            begin=_beginning(config, task, out),
         )
     except (ConfigError, UnsupportedSpace, RunError, CheckpointError) as error:
         raise BadInput(str(error)) from error
@@ -95,6 +98,28 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     if trainer.world.rank == 0:
         click.echo(_summary(name, config, result, before, out))
     return result
+
+
+def _beginning(config: TrainSkillConfig, task: dict[str, Any], out: Path) -> Callable[[RecurrentPolicy], None] | None:
+    """Return what gives the policy its first weights; None: they are random."""
+    if not config.demonstrations.rounds:
+        return None
+    if not config.demonstrations.run:
+        return partial(_clone_oracle, config, task, out)
+    kept = Path(config.demonstrations.run) / CLONED
+    if not (kept / WEIGHTS).is_file():
+        raise BadInput(f"demonstrations.run={config.demonstrations.run}: holds no {CLONED}/{WEIGHTS}; leave it out")
+    return partial(_take_clone, kept, out)
+
+
+def _take_clone(kept: Path, out: Path, policy: RecurrentPolicy) -> None:
+    """Give the policy the weights that another run began with, and keep them here, too."""
+    try:
+        policy.load_state_dict(load_file(kept / WEIGHTS))
+    except (RuntimeError, SafetensorError) as error:
+        said = str(error).strip().splitlines()[0]
+        raise BadInput(f"{kept / WEIGHTS}: is no clone for this skill and policy ({said})") from error
+    shutil.copytree(kept, out / CLONED)
 
 
 def _clone_oracle(config: TrainSkillConfig, task: dict[str, Any], out: Path, policy: RecurrentPolicy) -> None:

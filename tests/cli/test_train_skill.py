@@ -55,6 +55,7 @@ BAD = {
     "hydra's own override": (["pick", "hydra.run.dir=x"], "only keys of configs/train_skill.yaml"),
     "negative rounds": (["pick", "demonstrations.rounds=-1"], "must be at least 0"),
     "no demonstrations": (["pick", "demonstrations.episodes=0"], "must be at least 1"),
+    "no clone there": (["pick", "demonstrations.run=/no/such"], "holds no cloned/policy.safetensors"),
     "clone told its previous action": (["pick", "policy.previous_action=true"], "policy.previous_action=false"),
     "no environments": (["pick", "train.num_envs=0"], "must be at least 1"),
     "no environments in a process": (["pick", "train.envs_per_worker=0"], "must be at least 1"),
@@ -420,6 +421,13 @@ def test_training_begins_with_a_clone_of_the_oracle(tmp_path: Path) -> None:
     cloned, trained = (load_file(f / "policy.safetensors") for f in (folder / "cloned", folder))
     moved = max(float((cloned[name] - trained[name]).abs().max()) for name in cloned if "normalizer" not in name)
     assert 0.0 < moved < 0.05  # VER went on from the clone
+    # Another run may begin with the same clone: nothing is shown again, and it is kept there, too.
+    other = tmp_path / "other"
+    train("open_cabinet", "--steps", "64", "--out", str(other), *TINY, *shown, f"demonstrations.run={folder}")
+    assert (other / "cloned" / "cloned.json").read_text() == (folder / "cloned" / "cloned.json").read_text()
+    again, began = (load_file(other / name) for name in ("policy.safetensors", "cloned/policy.safetensors"))
+    assert all(bool((began[name] == cloned[name]).all()) for name in cloned)
+    assert max(float((cloned[name] - again[name]).abs().max()) for name in cloned if "normalizer" not in name) < 0.05
     # And what was cloned can be played, as a run of its own.
     played = subprocess.run(
         [sys.executable, "-m", "tpsrl", "eval", "open_cabinet", "--skills", str(folder), "--episodes", "1"],
