@@ -105,7 +105,18 @@ def test_a_failing_episode_keeps_the_others(
     monkeypatch.setattr(
         sys,
         "argv",
-        ["tpsrl", "eval", "set_table", "--episodes", "9", "--json", str(report), "chain.episode_steps=5"],
+        [
+            "tpsrl",
+            "eval",
+            "set_table",
+            "--skills",
+            "oracle",
+            "--episodes",
+            "9",
+            "--json",
+            str(report),
+            "chain.episode_steps=5",
+        ],
     )
     with pytest.raises(SystemExit) as exit_info:
         main()

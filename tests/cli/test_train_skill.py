@@ -112,6 +112,7 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
     on_or_off = {"grip_action", "rearrange_stop"} & set(env.action_space.spaces)
     assert policy.heads == dict.fromkeys(on_or_off, "bernoulli")
     assert set(policy.initial_bias) == on_or_off
+    torch.manual_seed(0)
     network = RecurrentPolicy(env.observation_space, env.action_space, policy)
     env.close()
     # How often a fresh policy holds on, and stops: whatever it observes, its head's bias decides.
@@ -132,7 +133,7 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
         elif part.name == "rearrange_stop":
             assert 0.0 < on < 0.02
         else:
-            assert 0.4 < on < 0.6
+            assert 0.3 < on < 0.7
 
 
 def test_scans_are_for_the_laser_only() -> None:
@@ -182,7 +183,7 @@ def test_paper_is_table_a1(skill: str) -> None:
 
 def test_the_default_is_small_and_the_folder_says_what_is_in_it() -> None:
     config = load_train_config(["skill=open_fridge", "nav=false"])
-    assert config.train.total_steps == 100_000 and config.demonstrations.rounds == 2
+    assert config.train.total_steps == 150_000 and config.demonstrations.rounds == 2
     assert config.train.num_envs == 16 and config.train.envs_per_worker == 4
     assert re.fullmatch(r"outputs/train/open_fridge_nonav_laser_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", config.out)
 

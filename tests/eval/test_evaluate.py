@@ -82,7 +82,7 @@ def test_a_failing_worker_names_its_episode() -> None:
 
 def start(folder: Path, workers: int, episodes: int = 5000) -> subprocess.Popen[str]:
     """Start a long evaluation that writes its files to a folder."""
-    command = [sys.executable, "-m", "tpsrl", "eval", "tidy_house", "--episodes", str(episodes)]
+    command = [sys.executable, "-m", "tpsrl", "eval", "tidy_house", "--skills", "oracle", "--episodes", str(episodes)]
     files = ["--json", str(folder / "report.json"), "--trace", str(folder / "trace.jsonl")]
     return subprocess.Popen(
         [*command, "--workers", str(workers), *files, "chain.episode_steps=100"],
