@@ -223,6 +223,8 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         "arm, how far its joints are behind their targets, and for Navigate, Pick and Place the way on a map drawn "
         "from laser, head scan and odometry, and what has been seen near the goal (README, The simulator).",
         *_cloning(policy["demonstrations"], training["cloning_s"]),
+        # What was done to the weights by hand, if anything.
+        *(f"- {note}" for note in facts.get("notes", [])),
         "",
     ]
     return "\n".join(lines)
