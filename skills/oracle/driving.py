@@ -32,8 +32,7 @@ YAWS = np.arctan2(STEPS[:, 1], STEPS[:, 0]) % math.tau
 MIN_CLEARANCE_M, CLEARANCE_M = 0.25, 0.45
 TIGHT_COST, HAND_COST = 6.0, 12.0
 """Times as long as the way feels with the base, or with the hand, where they should not be."""
-BACKWARDS_COST = 2.0
-TURN_COST_S = 0.05
+BACKWARDS_COST, TURN_COST_S = 2.0, 0.05
 FAR = 60.0
 """Cost-to-go where there is no way."""
 FILLED, FILL_COST = 3, 1.0
@@ -41,7 +40,9 @@ FILLED, FILL_COST = 3, 1.0
 SPEEDS = np.array([-0.4, -0.2, 0.0, 0.15, 0.3, 0.6, 1.0]) * BASE_MAX_M_S
 RATES = np.array([-1.0, -0.6, -0.3, -0.1, 0.0, 0.1, 0.3, 0.6, 1.0]) * BASE_MAX_RAD_S
 LOOK_AHEAD_S = (0.3, 0.6)
+"""Velocities that are tried, and for how long each."""
 NEAR_ENOUGH = 0.3
+"""A place to stop at may be this much worse than the best and still do."""
 NODES_ON = 3
 
 

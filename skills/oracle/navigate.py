@@ -17,7 +17,7 @@ from hab.actions import Action
 from hab.navgrid import NavGrid, OrientedBox
 from hab.openings import opened_boxes
 from hab.simulator import Simulator
-from skills.oracle.driving import CostToGo, Stop
+from skills.oracle.driving import HAND_AZIMUTH_RAD, HAND_M, HAND_ROOM_M, CostToGo, Stop
 from skills.oracle.motion import Motion, Script, Scripted, approach_speed, turn_rate
 from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at
 from skills.skill import Goal
@@ -36,8 +36,6 @@ HINGE_SIDE_RAD = 0.35
 REACHABLE_M, BOARD_ASIDE_RAD = 0.95, 0.5
 ARM_PASS_M = 0.16
 ARM_SWEEP_M = 0.80
-HAND_RADIUS_M, HAND_AZIMUTH_RAD, HAND_ROOM_M = 0.69, -0.36, 0.12
-"""Where the resting hand is from the base's centre, and its half width with some room."""
 LOOK_AHEAD_M = 0.35
 ARRIVED_M, FACED_RAD = 0.2, 0.08
 FAR_ENOUGH_M, CREEP_M_S = 1.42, 0.2
@@ -58,34 +56,16 @@ class OracleNavigate(Scripted):
 
 
 def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Script:
-    """Drive to where a goal can be worked at and face it.
+    """Drive to where a goal can be worked at, by feedback (driving.py), and face it.
 
     `stand_off`: stop where the next skill can drive in, else within the arm's reach.
     """
-    position, fronts, boarded = target_place(motion.sim, goal)
+    sim = motion.sim
+    position, fronts, boarded = target_place(sim, goal)
     distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if stand_off else WORK_M
     slant = BOARD_SLANT if boarded else OPEN_SLANT
-    doors = opened_doors(motion.sim)
-    # Navigate is told where its goal was before a drawer came out.
-    yield from drive_before(motion, position, fronts, distances, slant, doors, np.asarray(goal.position[:2]))
-
-
-def drive_before(
-    motion: Motion,
-    position: NDArray[np.float64],
-    fronts: tuple[float, ...],
-    distances: tuple[float, ...],
-    slant: float,
-    doors: list[OrientedBox],
-    told: NDArray[np.float64],
-) -> Script:
-    """Drive to the best place from which a position can be worked at, by feedback (driving.py), and face it.
-
-    Arguments as those of `places`; `told`: what it has to come within Navigate's distance of.
-    """
-    sim = motion.sim
     grid = grid_now(sim)
-    way = CostToGo(grid, places(grid, position, fronts, distances, slant, doors))
+    way = CostToGo(grid, places(grid, position, fronts, distances, slant, opened_doors(sim)))
     stuck = still = nodes = since = 0
     least = math.inf
     while still < FACED_STEPS:
@@ -99,7 +79,8 @@ def drive_before(
         if way.arrived(x, y, ARRIVED_M):
             v, w = 0.0, turn_rate(clear_turn(grid, sim.base, error))
             faced = abs(error) < FACED_RAD
-            if faced and math.dist((x, y), told) > FAR_ENOUGH_M:
+            # Its goal is where the object was before a drawer came out: near that it has to be.
+            if faced and math.dist((x, y), goal.position[:2]) > FAR_ENOUGH_M:
                 v, faced = CREEP_M_S, False
             still = still + 1 if faced else 0
         yield motion.action(v, w)
@@ -245,8 +226,8 @@ def _blocked(grid: NavGrid, base: NDArray[np.float64], turn: float) -> int:
     """Count the headings of a turn (rad, from the base's own) at which the resting hand would be inside something."""
     headings = base[2] + np.linspace(0.0, turn, max(2, int(abs(turn) / 0.1)))
     hands = zip(
-        base[0] + HAND_RADIUS_M * np.cos(headings + HAND_AZIMUTH_RAD),
-        base[1] + HAND_RADIUS_M * np.sin(headings + HAND_AZIMUTH_RAD),
+        base[0] + HAND_M[-1] * np.cos(headings + HAND_AZIMUTH_RAD),
+        base[1] + HAND_M[-1] * np.sin(headings + HAND_AZIMUTH_RAD),
         strict=True,
     )
     return sum(_room(grid, x, y) < HAND_ROOM_M for x, y in hands)
