@@ -28,9 +28,6 @@ LOOK_AHEAD_M = (0.5, 1.2)
 ROUTE_SIZE = 2 * len(LOOK_AHEAD_M) + 1
 
 _LASER_ANGLES = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
-_SCAN_YAWS, _SCAN_PITCHES = (
-    grid.ravel() for grid in np.meshgrid(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD, indexing="ij")
-)
 
 
 def _disc(radius_m: float) -> NDArray[np.intp]:
@@ -80,11 +77,11 @@ class LaserMap:
             )
         ]
         ranges = head_scan * robot.HEAD_SCAN_MAX_M
-        height = robot.HEAD_CAMERA_POS[2] + ranges * np.sin(_SCAN_PITCHES)
-        flat = ranges * np.cos(_SCAN_PITCHES)
+        height = robot.HEAD_CAMERA_POS[2] + ranges * np.sin(robot.HEAD_SCAN_RAY_PITCHES_RAD)
+        flat = ranges * np.cos(robot.HEAD_SCAN_RAY_PITCHES_RAD)
         in_hand = (height > HAND_LOW_M) & (flat + robot.HEAD_CAMERA_POS[0] < HAND_M)
         seen = (head_scan < 0.999) & (height > LOW_M) & (height < HIGH_M) & ~in_hand
-        flat, yaws = flat[seen], _SCAN_YAWS[seen]
+        flat, yaws = flat[seen], robot.HEAD_SCAN_RAY_YAWS_RAD[seen]
         points.append(np.stack((robot.HEAD_CAMERA_POS[0] + flat * np.cos(yaws), flat * np.sin(yaws)), axis=1))
         ahead, left = np.concatenate(points).T
         cos, sin = math.cos(yaw), math.sin(yaw)

@@ -25,9 +25,7 @@ HAND_M = 0.20
 KEPT = 192
 _VOXEL_M = 0.03
 
-_YAWS, _PITCHES = (
-    grid.ravel() for grid in np.meshgrid(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD, indexing="ij")
-)
+_YAWS, _PITCHES = robot.HEAD_SCAN_RAY_YAWS_RAD, robot.HEAD_SCAN_RAY_PITCHES_RAD
 _RAYS = np.stack((np.cos(_PITCHES) * np.cos(_YAWS), np.cos(_PITCHES) * np.sin(_YAWS), np.sin(_PITCHES)), axis=1)
 
 

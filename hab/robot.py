@@ -45,5 +45,9 @@ LASER_MAX_M = 10.0
 HEAD_SCAN_YAWS_RAD = np.deg2rad([-20.0, 0.0, 20.0])
 HEAD_SCAN_PITCHES_RAD = np.deg2rad(np.linspace(-65.0, 15.0, 16))
 """Columns and rows of the head depth camera's image that make up the head scan: right to left, bottom to top."""
-HEAD_SCAN_RAYS = len(HEAD_SCAN_YAWS_RAD) * len(HEAD_SCAN_PITCHES_RAD)
+HEAD_SCAN_RAY_YAWS_RAD, HEAD_SCAN_RAY_PITCHES_RAD = (
+    grid.ravel() for grid in np.meshgrid(HEAD_SCAN_YAWS_RAD, HEAD_SCAN_PITCHES_RAD, indexing="ij")
+)
+"""Of each ray."""
+HEAD_SCAN_RAYS = len(HEAD_SCAN_RAY_YAWS_RAD)
 HEAD_SCAN_MAX_M = 3.0

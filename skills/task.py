@@ -102,7 +102,7 @@ ARM_KEYS = (
     *("arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal"),
 )
 """habitat's three; the drives' effort; and what follows from `joint` and the goal in the end-effector's frame by the
-arm's geometry alone: it tells a network of two layers what it would need many examples to work out (hab/arm.py)."""
+arm's geometry alone: it tells a network of a few layers what it would need many examples to work out (hab/arm.py)."""
 Memory = Callable[[Simulator, NDArray[np.float64]], bool]
 """A function of the simulator and the goal's position (1, 3), of which only what sensors tell is used."""
 CallMemory = dict[str, Any]
@@ -185,7 +185,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         cls.remember(sim, goal, memory)
         for key in cls.memories:
             read[key] = np.array([key in memory], np.float32)
-        if obs == "laser":
+        if obs == "laser" and (cls.map_room_m or cls.looks_around):
             read.update(cls._remembered(sim, pose, goal[0], read, memory))
         return read
 
