@@ -1,4 +1,5 @@
-"""What is over a place and before it, from the head scan and odometry alone: a board above it, or a rim around it.
+"""What is over a place, before it and under it, from the head scan and odometry alone: a board above it, a rim around
+it, the surface that things stand on there.
 
 The robot keeps the points that it has seen near the place: it still knows of a board when its head has come too near
 to see it.
@@ -16,8 +17,10 @@ from hab import robot
 BOARDS_M, RIMS_M = ((-0.12, 0.12), (0.12, 0.28), (0.28, 0.45)), ((0.06, 0.18), (0.18, 0.30), (0.30, 0.45))
 """Parts of the way from the place towards the robot: of the first it is told what is over them, of the second what
 stands there."""
-AROUND_SIZE = len(BOARDS_M) + len(RIMS_M)
+AROUND_SIZE = len(BOARDS_M) + len(RIMS_M) + 1
 ASIDE_M = 0.15
+SURFACE_M, LOWEST_M, LAYER_M = 0.25, 0.20, 0.01
+"""The surface is looked for within a radius and down to a depth, in layers: it is in the one most often seen."""
 LOW_M, BOARD_M, HIGH_M = 0.03, 0.14, 0.60
 """Heights above the place: from where on something is a rim, or another object; a board; and in nobody's way."""
 HAND_M = 0.20
@@ -35,6 +38,8 @@ class Nearby:
     def __init__(self) -> None:
         self._offsets = np.zeros((KEPT, 3))
         self._voxels: set[tuple[int, ...]] = set()
+        self._layers = np.zeros((2, round(LOWEST_M / LAYER_M)))
+        """Points seen in each, and the sum of their heights."""
 
     def read(
         self,
@@ -45,18 +50,22 @@ class Nearby:
     ) -> NDArray[np.float32]:
         """Take in a head scan (sensors.py) from a base pose (x, y in m, yaw) and tell what is near a place.
 
-        `place` (3,) and the cup of a full hand (3,): m, in the pose's frame, from the floor. Returns (6,), m above the
-        place: the lowest board over each part, `HIGH_M` if none was seen; then the highest rim in each part, or 0.
+        `place` (3,) and the cup of a full hand (3,): m, in the pose's frame, from the floor. Returns (7,), m above the
+        place: the lowest board over each part, `HIGH_M` if none was seen; then the highest rim in each part, or 0; then
+        the surface, below 0, or 0 if it was not seen.
         """
         x, y, yaw = pose
         cos, sin = math.cos(yaw), math.sin(yaw)
         seen = robot.HEAD_CAMERA_POS + _RAYS * (head_scan * np.float64(robot.HEAD_SCAN_MAX_M))[:, None]
         ahead, left, up = seen.T
         offsets = np.stack((x + cos * ahead - sin * left, y + sin * ahead + cos * left, up), axis=1) - place
-        near = (head_scan < 0.999) & (offsets[:, 2] > LOW_M) & (offsets[:, 2] < HIGH_M)
-        near &= np.abs(offsets[:, :2]).max(axis=1) < BOARDS_M[-1][1]
+        hits = head_scan < 0.999
         if full_hand is not None:
-            near &= np.linalg.norm(offsets - (full_hand - place), axis=1) > HAND_M
+            hits &= np.linalg.norm(offsets - (full_hand - place), axis=1) > HAND_M
+        offsets = offsets[hits]
+        self._add_surface(offsets)
+        near = (offsets[:, 2] > LOW_M) & (offsets[:, 2] < HIGH_M)
+        near &= np.abs(offsets[:, :2]).max(axis=1) < BOARDS_M[-1][1]
         for offset in offsets[near]:
             voxel = tuple(np.floor(offset / _VOXEL_M).astype(int).tolist())
             if voxel not in self._voxels and len(self._voxels) < KEPT:
@@ -64,8 +73,18 @@ class Nearby:
                 self._voxels.add(voxel)
         return self._told(math.atan2(y - place[1], x - place[0]))
 
+    def _add_surface(self, offsets: NDArray[np.float64]) -> None:
+        under = np.hypot(offsets[:, 0], offsets[:, 1]) < SURFACE_M
+        heights = offsets[under & (offsets[:, 2] < -LAYER_M) & (offsets[:, 2] > -LOWEST_M), 2]
+        layers = (-heights / LAYER_M).astype(int)
+        np.add.at(self._layers[0], layers, 1.0)
+        np.add.at(self._layers[1], layers, heights)
+
     def _told(self, to_robot: float) -> NDArray[np.float32]:
-        told = np.array([HIGH_M] * len(BOARDS_M) + [0.0] * len(RIMS_M), np.float32)
+        told = np.array([HIGH_M] * len(BOARDS_M) + [0.0] * (len(RIMS_M) + 1), np.float32)
+        layer = int(np.argmax(self._layers[0]))
+        if self._layers[0, layer]:
+            told[-1] = self._layers[1, layer] / self._layers[0, layer]
         if not self._voxels:
             return told
         forward, left, up = self._offsets[: len(self._voxels)].T

@@ -12,15 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
 
+from hab import sensors
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
 from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK
 from hab.openings import grid_with_openings, handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
+from hab.sensors import Observation, RobotPose
+from hab.simulator import Simulator
 from skills.skill import Goal
 from skills.starts import YAW_NOISE_RAD, Start, StartKind, at_position, facing, fixed_yaw_noise, handover_poses
-from skills.task import ARM_KEYS, SkillTask, State, ee_distance
+from skills.task import ARM_KEYS, CallMemory, SkillTask, State, ee_distance
 
 STATE_REWARD = 10.0
 """Per metre or radian that the joint comes nearer to its goal."""
@@ -154,9 +159,27 @@ class Articulated(SkillTask[ArticulatedState]):
 
 
 class Open(Articulated):
+    """Where the hand last had the handle is remembered: to take it up there again, and to know how far it was drawn."""
+
     parts = (ARM, GRIP)
     memories: ClassVar = {"has_held": lambda sim, goal: sim.held != ""}
     """Nothing else tells a drawer that is open from one that is closed: the laser looks under it."""
+
+    @classmethod
+    def observed_space(cls, obs: str) -> spaces.Dict:
+        space = super().observed_space(obs)
+        return spaces.Dict({**space.spaces, "handle_drawn": sensors.vector_space(2)})
+
+    @classmethod
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
+        if sim.held:
+            memory["handle"] = sim.ee_pos[None].copy()
+        handle = memory.get("handle", goal)
+        read, pose = super().observe(sim, obs, handle, memory), RobotPose(sim)
+        read["handle_start_sensor"] = sensors.in_ee_frame(pose, goal)
+        before, now = sensors.in_base_frame(pose, goal[0]), sensors.in_base_frame(pose, handle[0])
+        read["handle_drawn"] = np.array((now[0] - before[0], now[1] - before[1]), np.float32)
+        return read
 
     def at_goal(self, position: float) -> bool:
         return position > self.goal_position - OPEN_SLACK

@@ -29,6 +29,7 @@ FINE = (
     "obj_start_sensor",
     "obj_goal_sensor",
     "handle_start_sensor",
+    "handle_drawn",
     "relative_resting_position",
     "cup_to_goal",
     "joints_to_goal",

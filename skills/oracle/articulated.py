@@ -21,7 +21,7 @@ from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script, Scripted
-from skills.oracle.navigate import HINGE_SIDE_RAD, OPEN_SLANT, follow, plan_route
+from skills.oracle.navigate import OPEN_SLANT, follow, plan_route
 from skills.oracle.reach import REACH_STEP_M, Reach, backed_off, choose_reach
 from skills.oracle.servo import servo_to
 from skills.oracle.surroundings import grid_now
@@ -29,21 +29,29 @@ from skills.skill import Goal
 
 HANDLE_PITCHES = {
     "cabinet": tuple(np.deg2rad((70.0, 60.0, 50.0, 40.0))),
-    "fridge": tuple(np.deg2rad((40.0, 30.0, 20.0))),
+    "fridge": tuple(np.deg2rad((20.0, 15.0))),
     "push": tuple(np.deg2rad((85.0, 75.0, 65.0, 55.0, 45.0, 35.0))),
 }
-"""A steep hand is near its resting pose; but a door's handle turns under the cup, and a steep hand would hit it."""
-STEEPEST_RAD = np.deg2rad(45.0)
+"""A steep hand is near its resting pose; but a door's handle turns under the cup, and meets a hand that is not flat."""
+STEEPEST_RAD = np.deg2rad(20.0)
 CLEAR_M, AT_FRONT_M, MOVED = 0.08, 0.03, 0.02
-OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.45}
-"""Open this much (m, rad) beyond the goal: what is let go may swing back, and a wide door is out of the way."""
+OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.10}
+"""Open this much (m, rad) beyond the goal: what is let go may swing back."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
 """The cup is sent at most this far (m, rad) ahead of the handle along its path."""
 STEP = {"cabinet": 0.011, "fridge": 0.015}
 """… and at most this much (m, rad) further per control step: 0.33 m/s, 0.45 rad/s."""
 OVERSHOOT = {"cabinet": 0.02, "fridge": 0.03}
 SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)))
-DOOR_STAND_M = (1.05, 1.0, 1.1, 1.15, 0.95)
+PULL_M_S = {"cabinet": 0.2, "fridge": 0.35}
+"""The base comes after, or gives way, so fast."""
+PULL_PAN_RAD = 0.3
+"""The arm pans so far towards a door's hinge as it is drawn: the base that backs out then gets round to that side, and
+the hand does not get edgewise to the door as soon."""
+OFF_M, FOLD_M = 0.08, 0.25
+"""From a door that is let go the hand comes off along its front's direction, and where there is no room behind the base
+it comes back before it folds, or it would take the door along."""
+BACK_M = 0.2
 PUSH_BESIDE_M = 0.35
 """A door is pushed so far (m) from its handle towards the hinge: the nearer to that, the shorter the arc."""
 PUSH_ASIDE_RAD = 0.6
@@ -60,11 +68,7 @@ class OracleOpen(Scripted):
         beyond = OPEN_BEYOND[kind] if self._base_movement else 0.02
         wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + beyond
         while sim.joint_pos(name) < wide - 0.05:
-            handle = sim.handle_pos(name)
-            if kind == "fridge" and self._base_movement and hinge_aside(sim, name) < HINGE_SIDE_RAD / 2.0:
-                side = outward(sim, name) + HINGE_SIDE_RAD * math.copysign(1.0, sim.scene.articulation(name).axis[2])
-                yield from go_before(motion, handle, side, DOOR_STAND_M)
-            reach = handle_reach(motion, handle, kind, self._base_movement)
+            reach = handle_reach(motion, sim.handle_pos(name), kind, self._base_movement)
             motion.suction = True
             yield from servo_to(
                 motion,
@@ -81,14 +85,11 @@ class OracleOpen(Scripted):
                 yield from motion.wait(3)
                 yield from draw_along(motion, name, wide, reach.pitch, self._base_movement)
             motion.suction = False
+            if kind == "fridge":
+                yield from come_off(motion, name, self._base_movement)
             yield from let_go(motion, self._base_movement)
         while True:
             yield motion.action()
-
-
-def hinge_aside(sim: Simulator, name: str) -> float:
-    """Return how far (rad) towards its hinge, off the door's front, the base stands as seen from the handle."""
-    return aside(sim, name, sim.handle_pos(name)) * math.copysign(1.0, sim.scene.articulation(name).axis[2])
 
 
 def aside(sim: Simulator, name: str, point: NDArray[np.float64]) -> float:
@@ -190,6 +191,7 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
         hold = turned(grip, swing(articulation, position) - swing(articulation, grasped_at))
         return cup_pose(in_base(sim, np.asarray(handle_at(articulation, position)) + hold), pitch)
 
+    pan = -math.copysign(PULL_PAN_RAD, articulation.axis[2]) if kind == "fridge" and pulling else 0.0
     steepest = STEEPEST_RAD if kind == "fridge" else math.pi / 2
     target = grasped_at
     best, since = grasped_at, 0
@@ -210,11 +212,11 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
         at = cup_at(target)
         forward = turn = 0.0
         if base_movement:
-            forward = max(-0.2, min(0.2, 3.0 * (at.radius - radius)))
+            forward = max(-PULL_M_S[kind], min(PULL_M_S[kind], 3.0 * (at.radius - radius)))
             if not advanced:
                 # As far as the arm gets: the base has to give way, or to come after.
                 forward -= sign * 0.1
-            turn = max(-0.2, min(0.2, 0.8 * at.azimuth))
+            turn = max(-0.3, min(0.3, 0.8 * (at.azimuth - pan)))
         yield motion.action(forward, turn)
         moved = abs(now - best) > 0.01
         best, since = (now, 0) if moved else (best, since + 1)
@@ -232,6 +234,19 @@ def nearest_swivel(at: ArmPose, q: NDArray[np.float64], steepest: float) -> tupl
     )
 
 
+def come_off(motion: Motion, name: str, base_movement: bool) -> Script:
+    """Take the cup off a door that is to stay where it is."""
+    sim = motion.sim
+    motion.arm_goal = sim.arm_target
+    yield from motion.wait(3)
+    off = sim.ee_pos + turned(np.array([OFF_M, 0.0, 0.0]), outward(sim, name))
+    pitch = motion.pose().pitch
+    yield from motion.arm_line(motion.pose(), cup_pose(in_base(sim, off), pitch), step_m=0.01)
+    if not base_movement or room_behind(sim) < BACK_M - 0.05:
+        pose = motion.pose()
+        yield from motion.arm_line(pose, replace(pose, radius=max(0.55, pose.radius - FOLD_M)), step_m=0.01)
+
+
 def let_go(motion: Motion, base_movement: bool) -> Script:
     """Take the cup off the handle, back out and bring it to its resting position."""
     sim = motion.sim
@@ -242,11 +257,18 @@ def let_go(motion: Motion, base_movement: bool) -> Script:
     motion.arm_goal = resting_near(sim.arm_target)
     if base_movement:
         x, y, yaw = sim.base
-        room, grid = 0.0, grid_now(sim)
-        while room < 0.2 and grid.is_free(x - (room + 0.1) * math.cos(yaw), y - (room + 0.1) * math.sin(yaw)):
-            room += 0.05
+        room = room_behind(sim)
         yield from motion.drive_line((x - room * math.cos(yaw), y - room * math.sin(yaw)), yaw, timeout=60)
     yield from motion.arm_to(resting_near(sim.arm_target))
+
+
+def room_behind(sim: Simulator) -> float:
+    """Return how far (m) the base can back out, up to `BACK_M`."""
+    x, y, yaw = sim.base
+    room, grid = 0.0, grid_now(sim)
+    while room < BACK_M and grid.is_free(x - (room + 0.1) * math.cos(yaw), y - (room + 0.1) * math.sin(yaw)):
+        room += 0.05
+    return room
 
 
 def go_before(motion: Motion, handle: NDArray[np.float64], direction: float, distances: tuple[float, ...]) -> Script:

@@ -44,7 +44,7 @@ def driven_in(slab: Slab, hand: NDArray[np.float64] | None = None) -> NDArray[np
 def test_nothing_seen_is_nothing_told() -> None:
     told = Nearby().read(np.ones(robot.HEAD_SCAN_RAYS, np.float32), (0.0, 0.0, 0.0), PLACE)
     assert told.shape == (AROUND_SIZE,)
-    np.testing.assert_allclose(told, [HIGH_M] * 3 + [0.0] * 3)
+    np.testing.assert_allclose(told, [HIGH_M] * 3 + [0.0] * 4)
 
 
 @pytest.mark.parametrize("up", [0.2, 0.3, 0.4])
@@ -65,7 +65,27 @@ def test_a_rim_is_told_with_its_height_where_it_is() -> None:
 
 @pytest.mark.parametrize("slab", [((1.0, 1.8), (-0.5, 0.5), 0.6), ((1.0, 1.8), (0.25, 0.9), 0.9)])
 def test_what_it_lies_on_and_what_is_beside_do_not_count(slab: Slab) -> None:
-    np.testing.assert_allclose(driven_in(slab), [HIGH_M] * 3 + [0.0] * 3)
+    np.testing.assert_allclose(driven_in(slab)[:6], [HIGH_M] * 3 + [0.0] * 3)
+
+
+@pytest.mark.parametrize("depth", [0.026, 0.087, 0.141])
+def test_the_surface_is_told_with_its_depth(depth: float) -> None:
+    """It begins 0.3 m before the place and goes on behind it."""
+    assert driven_in(((1.0, 1.8), (-0.5, 0.5), 0.6 - depth))[-1] == pytest.approx(-depth, abs=1e-5)
+
+
+def test_the_surface_is_what_is_seen_most_often() -> None:
+    """First the face of a thing that stands there, now and then, then what it stands on."""
+    nearby = Nearby()
+    for depth, times in ((0.03, 1), (0.05, 1), (0.087, 3)):
+        for _ in range(times):
+            scan = scan_of(((1.0, 1.8), (-0.5, 0.5), 0.6 - depth), (0.3, 0.0, 0.0))
+            told = nearby.read(scan, (0.3, 0.0, 0.0), PLACE)
+    assert told[-1] == pytest.approx(-0.087, abs=1e-5)
+
+
+def test_a_floor_far_below_is_no_surface_to_stand_on() -> None:
+    assert driven_in(((1.0, 1.8), (-0.5, 0.5), 0.35))[-1] == 0.0
 
 
 def test_what_a_full_hand_holds_does_not_count() -> None:

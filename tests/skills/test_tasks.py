@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hab import robot
+from hab import robot, sensors
 from hab.episodes import SKILLS, load_grid, load_scene
 from hab.mapping import LaserMap
 from hab.measures import ee_in_base
@@ -44,7 +44,7 @@ ACTS = {
 }
 ACTS |= {"open_cabinet": ACTS["open_fridge"], "close_cabinet": ACTS["close_fridge"]}
 SEES |= dict.fromkeys(("close_fridge", "close_cabinet"), SEES["open_fridge"] | {"has_touched"})
-SEES |= dict.fromkeys(("open_fridge", "open_cabinet"), SEES["open_fridge"] | {"has_held"})
+SEES |= dict.fromkeys(("open_fridge", "open_cabinet"), SEES["open_fridge"] | {"has_held", "handle_drawn"})
 STEPS = dict.fromkeys(SKILLS, 600) | {"navigate": 1000}
 
 
@@ -392,6 +392,34 @@ def test_open_remembers_that_it_has_held_the_handle() -> None:
     assert env.sim.held == "" and bit() == 1.0
     env.reset(options={"index": 1})
     assert env.observation()["has_held"][0] == 0.0
+
+
+def test_open_remembers_where_the_hand_last_had_the_handle() -> None:
+    """Drawn out by the oracle: told in the base's frame, whether the handle is held or not, wherever the base goes."""
+    env = make("open_cabinet")
+    env.reset(options={"index": 1})
+    goal = np.array([env.goal.position])
+    memory: dict[str, Any] = {}
+    oracle = make_oracle("open_cabinet", True)
+    oracle.reset(env.sim, env.goal)
+    drawn, had = [], ""
+    for _ in range(env.max_steps):
+        read = env.observe(env.sim, "laser", goal, memory)
+        drawn.append(float(np.hypot(*read["handle_drawn"])))
+        if had and not env.sim.held:
+            break
+        had = env.sim.held
+        env.sim.step(oracle.act(env.sim))
+    opened_m = env.sim.joint_pos(env.goal.articulation)
+    assert drawn[0] == 0.0 and opened_m > 0.3
+    assert drawn[-1] == pytest.approx(opened_m, abs=0.03)
+    for _ in range(30):
+        env.sim.step({**oracle.act(env.sim), "base_vel": np.array((-0.5, 0.3), np.float32)})
+    later = env.observe(env.sim, "laser", goal, memory)
+    assert float(np.hypot(*later["handle_drawn"])) == pytest.approx(drawn[-1], abs=1e-5)
+    to_handle = sensors.in_ee_frame(sensors.RobotPose(env.sim), np.array([env.sim.handle_pos(env.goal.articulation)]))
+    assert np.linalg.norm(to_handle) > 0.2
+    assert np.linalg.norm(later["cup_to_goal"]) == pytest.approx(np.linalg.norm(to_handle), abs=0.1)
 
 
 def test_close_remembers_that_the_hand_was_where_the_closed_handle_is() -> None:
