@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,15 @@ def _disc(radius_m: float) -> NDArray[np.intp]:
     return np.stack((i[inside], j[inside]), axis=1)
 
 
+Plane = TypeVar("Plane", float, NDArray[np.float64])
 _CELL, _BODY, _ARM = _disc(0.0), _disc(BODY_M), _disc(ARM_M)
+
+
+def on_map(pose: tuple[float, float, float], ahead: Plane, left: Plane) -> tuple[Plane, Plane]:
+    """Return where on the map (x, y; m) is what is so far ahead and left (m) of a base pose (m, m, rad) on it."""
+    x, y, yaw = pose
+    cos, sin = math.cos(yaw), math.sin(yaw)
+    return x + cos * ahead - sin * left, y + sin * ahead + cos * left
 
 
 class LaserMap:
@@ -83,9 +92,7 @@ class LaserMap:
         seen = (head_scan < 0.999) & (height > LOW_M) & (height < HIGH_M) & ~in_hand
         flat, yaws = flat[seen], robot.HEAD_SCAN_RAY_YAWS_RAD[seen]
         points.append(np.stack((robot.HEAD_CAMERA_POS[0] + flat * np.cos(yaws), flat * np.sin(yaws)), axis=1))
-        ahead, left = np.concatenate(points).T
-        cos, sin = math.cos(yaw), math.sin(yaw)
-        cells = self._cells(np.stack((x + cos * ahead - sin * left, y + sin * ahead + cos * left), axis=1))
+        cells = self._cells(np.stack(on_map((x, y, yaw), *np.concatenate(points).T), axis=1))
         cells = cells[((cells > 6) & (cells < CELLS - 7)).all(axis=1)]
         new = np.unique(cells[~self._seen[cells[:, 0], cells[:, 1]]], axis=0)
         if len(new):

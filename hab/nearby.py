@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab import robot
+from hab.mapping import on_map
 
 BOARDS_M, RIMS_M = ((-0.12, 0.12), (0.12, 0.28), (0.28, 0.45)), ((0.06, 0.18), (0.18, 0.30), (0.30, 0.45))
 """Parts of the way from the place towards the robot: of the first it is told what is over them, of the second what
@@ -54,11 +55,9 @@ class Nearby:
         place: the lowest board over each part, `HIGH_M` if none was seen; then the highest rim in each part, or 0; then
         the surface, below 0, or 0 if it was not seen.
         """
-        x, y, yaw = pose
-        cos, sin = math.cos(yaw), math.sin(yaw)
         seen = robot.HEAD_CAMERA_POS + _RAYS * (head_scan * np.float64(robot.HEAD_SCAN_MAX_M))[:, None]
         ahead, left, up = seen.T
-        offsets = np.stack((x + cos * ahead - sin * left, y + sin * ahead + cos * left, up), axis=1) - place
+        offsets = np.stack((*on_map(pose, ahead, left), up), axis=1) - place
         hits = head_scan < 0.999
         if full_hand is not None:
             hits &= np.linalg.norm(offsets - (full_hand - place), axis=1) > HAND_M
@@ -71,7 +70,7 @@ class Nearby:
             if voxel not in self._voxels and len(self._voxels) < KEPT:
                 self._offsets[len(self._voxels)] = offset
                 self._voxels.add(voxel)
-        return self._told(math.atan2(y - place[1], x - place[0]))
+        return self._told(math.atan2(pose[1] - place[1], pose[0] - place[0]))
 
     def _add_surface(self, offsets: NDArray[np.float64]) -> None:
         under = np.hypot(offsets[:, 0], offsets[:, 1]) < SURFACE_M

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +36,8 @@ LEARNER_SHARE, LEARNER_STEPS = 0.75, 0.6
 DONE_SHARE = 0.2
 """Share of the steps at which stopping, or letting go, is right in which a demonstration really does so: one such step
 in an episode would be too few to learn from."""
+EARLY_EPOCHS = 0.5
+"""Share of the epochs that all rounds but the last are cloned for."""
 EPISODES_PER_JOB = 25
 HOPELESS = 100
 """Episodes without any success after which no more are played."""
@@ -92,7 +95,9 @@ def clone_oracle(
         def on_epoch(epoch: int, loss: float, state: str = state) -> None:
             on_episodes(0, f"{state}, epoch {epoch}, loss {loss:.2f}")
 
-        clone(policy, joined, epochs, number, world, on_epoch)
+        # What only begins the next round's episodes need not fit as well as what is kept.
+        fitted = epochs if number == rounds - 1 else math.ceil(epochs * EARLY_EPOCHS)
+        clone(policy, joined, fitted, number, world, on_epoch)
 
 
 def demonstrate(job: Job, workers: int) -> Iterator[tuple[Demonstrations, int]]:

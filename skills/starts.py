@@ -101,7 +101,7 @@ def moved_receptacle(scene: Scene, name: str, joints: Mapping[str, float]) -> Re
 
 def working_pose(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> Pose:
     """Return a base pose from which the arm can work at a position. Raises `Unsolvable` if there is none."""
-    poses = approach_poses(grid, receptacle, position, np.arange(*REACH_M, 0.05))
+    poses = _facing_poses(grid, receptacle, position)
     if not poses:
         raise Unsolvable
     return poses[0]
@@ -111,12 +111,17 @@ def working_places(
     grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
 ) -> Iterator[Pose]:
     """Yield random base poses from which the arm works at a position, where the base stands as near as it has to."""
-    poses = approach_poses(grid, receptacle, position, np.arange(*REACH_M, 0.05))
+    poses = _facing_poses(grid, receptacle, position)
     for k in rng.permutation(len(poses))[:_CANDIDATES]:
         x, y, yaw = poses[k]
         noise = WORKING_NOISE * rng.standard_normal(3)
         if grid.is_free(x + noise[0], y + noise[1]):
             yield x + float(noise[0]), y + float(noise[1]), yaw + float(noise[2])
+
+
+def _facing_poses(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> list[Pose]:
+    """Return the base poses from which the arm works at a position and that look at it, the preferred first."""
+    return approach_poses(grid, receptacle, position, np.arange(*REACH_M, 0.05))
 
 
 def working_poses(

@@ -7,7 +7,6 @@ of the state before and after a control step. Numbers: hab_facts.md, "Skill task
 from __future__ import annotations
 
 import cmath
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.arm import APPROACHES, cup_to_goal, joints_to_goal
 from hab.backend import make_simulator
 from hab.episodes import SKILLS, SPLITS, Unsolvable, load_scene, scene_seed
-from hab.mapping import ROUTE_SIZE, LaserMap
+from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import NAV_DISTANCE_M, rest_distance
 from hab.nearby import AROUND_SIZE, Nearby
 from hab.sampler import EpisodeSampler
@@ -196,20 +195,19 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Tell what follows from all that laser and head have seen since the call began, by odometry."""
         told: Observation = {}
         x, y, yaw = moved = odometry(sim, memory)
-        cos, sin = math.cos(yaw), math.sin(yaw)
 
-        def on_map(point: NDArray[np.float64]) -> NDArray[np.float64]:
+        def mapped(point: NDArray[np.float64]) -> NDArray[np.float64]:
             ahead, left, up = sensors.in_base_frame(pose, point)
-            return np.array((x + cos * ahead - sin * left, y + sin * ahead + cos * left, up))
+            return np.array((*on_map(moved, ahead, left), up))
 
-        place = on_map(goal)
+        place = mapped(goal)
         if cls.map_room_m:
             drawn = memory.setdefault("map", LaserMap(cls.map_room_m))
             drawn.read(x, y, yaw, read["laser"], read["head_scan"])
             told["route"] = drawn.route(x, y, yaw, (float(place[0]), float(place[1])))
         if cls.looks_around:
             nearby = memory.setdefault("nearby", Nearby())
-            told["around_goal"] = nearby.read(read["head_scan"], moved, place, on_map(sim.ee_pos) if sim.held else None)
+            told["around_goal"] = nearby.read(read["head_scan"], moved, place, mapped(sim.ee_pos) if sim.held else None)
         return told
 
     @classmethod
