@@ -227,7 +227,8 @@ class CloseFridge(Close):
     # Wider open, and its handle's arc is longer than the arm.
     fixed_start_range = (math.pi / 4, 0.9)
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
-    fixed_box_m = (0.60, 0.72), (-0.3, 0.3)
+    # From where the arm reaches the panel beside the handle until it is shut.
+    fixed_box_m = (0.64, 0.74), (-0.5, -0.1)
 
 
 def state_reward(was: ArticulatedState, now: ArticulatedState) -> float:

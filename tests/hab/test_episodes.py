@@ -52,8 +52,8 @@ FROZEN: dict[str, str] = {
     "place test no-base": "183d62897b21b6b0",
     "open_fridge val no-base": "32100e3df4d6452f",
     "open_fridge test no-base": "5cbe497d73f8a273",
-    "close_fridge val no-base": "569dbfd9f9e2718b",
-    "close_fridge test no-base": "f6d03439de22757b",
+    "close_fridge val no-base": "a008f4fd5befc299",
+    "close_fridge test no-base": "00f31c7f5ffe70b1",
     "close_cabinet val no-base": "170e2166402c0f3f",
     "close_cabinet test no-base": "2850d9527cc3f6a0",
 }
