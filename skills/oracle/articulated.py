@@ -54,8 +54,9 @@ it comes back before it folds, or it would take the door along."""
 BACK_M = 0.2
 PUSH_BESIDE_M = 0.35
 """A door is pushed so far (m) from its handle towards the hinge: the nearer to that, the shorter the arc."""
-PUSH_ASIDE_RAD = 0.6
-"""From within this much of the front's direction it can be pushed shut."""
+ASIDE_RAD = 0.6
+"""From within this much of the front's direction a handle is got hold of, and a front pushed shut."""
+OPEN_STAND_M = (1.05, 1.0, 1.1, 1.15, 0.95)
 PUSH_STAND_M = (0.70, 0.76, 0.82, 0.64, 0.88)
 
 
@@ -68,7 +69,10 @@ class OracleOpen(Scripted):
         beyond = OPEN_BEYOND[kind] if self._base_movement else 0.02
         wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + beyond
         while sim.joint_pos(name) < wide - 0.05:
-            reach = handle_reach(motion, sim.handle_pos(name), kind, self._base_movement)
+            handle = sim.handle_pos(name)
+            if self._base_movement and abs(aside(sim, name, handle)) > ASIDE_RAD:
+                yield from go_before(motion, handle, outward(sim, name), OPEN_STAND_M)
+            reach = handle_reach(motion, handle, kind, self._base_movement)
             motion.suction = True
             yield from servo_to(
                 motion,
@@ -108,7 +112,7 @@ class OracleClose(Scripted):
         end = 0.0 if self._base_movement else 0.5 * CLOSED_SLACK
         while sim.joint_pos(name) > end + 0.3 * CLOSED_SLACK:
             point = push_point(sim, name)
-            if self._base_movement and abs(aside(sim, name, point)) > PUSH_ASIDE_RAD:
+            if self._base_movement and abs(aside(sim, name, point)) > ASIDE_RAD:
                 yield from go_before(motion, point, outward(sim, name), PUSH_STAND_M)
             reach = handle_reach(motion, point, "push", self._base_movement)
             if self._base_movement:
