@@ -36,6 +36,9 @@ from hab.simulator import Overlay
 
 HOLD_FORCE_N = 100.0
 """The seal breaks above this pull or shear: a 4 cm cup at 0.8 bar vacuum."""
+GIVE_S = 0.1
+"""Time constant of the seal on a handle: it gives by 8 mm at 80 N, as a cup with bellows does. A stiff one is torn off
+by whoever is a few millimetres off a door's arc."""
 HOLD_DISTANCE_M = 0.15
 """The seal breaks when what is held is dragged this far from where it was grasped (habitat's hold threshold)."""
 
@@ -70,6 +73,7 @@ def load_model(seed: int) -> mujoco.MjModel:
             name=articulation.name, type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_BODY
         )
         ball.name1, ball.name2, ball.active = fetch.GRIPPER, articulation.name, False
+        ball.solref[0] = GIVE_S
     return spec.compile()
 
 

@@ -39,8 +39,8 @@ OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.10}
 """Open this much (m, rad) beyond the goal: what is let go may swing back."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
 """The cup is sent at most this far (m, rad) ahead of the handle along its path."""
-STEP = {"cabinet": 0.011, "fridge": 0.015}
-"""… and at most this much (m, rad) further per control step: 0.33 m/s, 0.45 rad/s."""
+STEP = {"cabinet": 0.011, "fridge": 0.010}
+"""… and at most this much (m, rad) further per control step: 0.33 m/s, 0.3 rad/s."""
 OVERSHOOT = {"cabinet": 0.02, "fridge": 0.03}
 SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)))
 PULL_M_S = {"cabinet": 0.2, "fridge": 0.35}

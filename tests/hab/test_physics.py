@@ -209,6 +209,29 @@ def test_the_seal_breaks_under_force(direction: tuple[float, float, float]) -> N
     sim.data.xfrc_applied[:] = 0.0
 
 
+def test_a_cup_on_a_handle_gives_by_millimetres() -> None:
+    """Between the cup and the point of the door that it took hold of, while something draws the door away."""
+    sim = laid_out(0, "set_table")
+    sim.hold("fridge")
+    body, door = sim.model.body("fridge").id, sim.scene.articulation("fridge")
+
+    def frame() -> tuple[np.ndarray, np.ndarray]:
+        return sim.data.xpos[body].copy(), sim.data.xmat[body].reshape(3, 3).copy()
+
+    origin, axes = frame()
+    taken_at = axes.T @ (sim.ee_pos - origin)
+    sim.data.xfrc_applied[body, :3] = 300.0 * np.array([math.cos(door.yaw), math.sin(door.yaw), 0.0])
+    for _ in range(60):
+        sim.step(SUCK)
+    sim.data.xfrc_applied[:] = 0.0
+    assert sim.held == "fridge"
+    origin, axes = frame()
+    given_m = float(np.linalg.norm(origin + axes @ taken_at - sim.ee_pos))
+    force_n = float(np.linalg.norm(sim.data.efc_force[:3]))  # the held equality's rows come first
+    assert force_n > 10.0
+    assert 0.00005 < given_m / force_n < 0.0002
+
+
 def test_pressing_breaks_no_seal() -> None:
     name = "005_tomato_soup_can"
     sim = held_in_the_air(3, name)
