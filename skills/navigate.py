@@ -94,9 +94,9 @@ class Navigate(SkillTask[NavigateState]):
         self._floor: FloorDistance | None = None
         return super().reset(seed=seed, options=options)
 
-    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
         # What is in hand stays there: Navigate has no say over the suction.
-        return super().step({**action, GRIP: np.ones(1, np.float32)} if self.sim.held else action)
+        return super().control_step({**action, GRIP: np.ones(1, np.float32)} if self.sim.held else action, total)
 
     def measure(self, common: State) -> NavigateState:
         sim, position = self.sim, self.goal.position

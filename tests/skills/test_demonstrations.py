@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from configs.schema import load_train_config
+from hab.actions import BASE
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M
 from skills import demonstrations as module
 from skills import make_env
 from skills.demonstrations import Job, NothingShown, clone_oracle, demonstrate
+from skills.oracle import make_oracle
 from skills.training import fit_policy
 from ver_core.cloning import Demonstrations
 from ver_core.distributed import World
@@ -117,6 +119,21 @@ def test_an_oracle_that_never_succeeds_shows_nothing(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "demonstrate", lambda job, workers: iter([(player._shown([]), job.episodes)]))
     with pytest.raises(NothingShown, match="none of 2 episodes of open_cabinet"):
         clone_oracle(policy, job("open_cabinet", 2), 1, 1, World(), 1)
+
+
+def test_navigate_is_shown_with_what_is_in_hand() -> None:
+    player = module._Player(job("navigate", 1))
+    held = []
+    for index in range(40):
+        player.task.reset(options={"index": index})
+        if not player.task.start.held:
+            continue
+        oracle = make_oracle("navigate", True)
+        oracle.reset(player.task.sim, player.task.goal)
+        for _ in range(5):
+            player.task.control_step({BASE: oracle.act(player.task.sim)[BASE]}, {})
+        held.append(player.task.sim.held == player.task.start.held)
+    assert held and all(held)
 
 
 def test_letting_go_is_seen_where_it_is_done() -> None:
