@@ -87,7 +87,7 @@ def _training_facts(run: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
     steps, seconds = int(rows[-1]["steps"]), float(rows[-1]["seconds"])
     return {
         "command": shlex.join(["tpsrl", *_after_program(sessions[0]["command"])]),
-        "sessions": len(sessions),
+        "resumed": [shlex.join(["tpsrl", *_after_program(s["command"]), "--out", "RUN"]) for s in sessions[1:]],
         "steps": steps,
         "seconds": round(seconds),
         "steps_per_s": round(steps / seconds),
@@ -203,6 +203,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         "",
         "```",
         training["command"],
+        *training["resumed"],
         "```",
         "",
         f"{training['steps']:,} steps of {repeat} control steps each (1/30 s) in {training['seconds'] / 60:.0f} min, "

@@ -19,7 +19,7 @@ from skills import TASKS
 
 ROOT = Path(__file__).parents[2]
 TINY = [
-    *("train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "64"),
+    *("train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "32"),
     "demonstrations.rounds=0",
 ]
 
@@ -27,8 +27,9 @@ TINY = [
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "close_fridge"
-    command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", *TINY, "--out", str(out)]
-    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", "--out", str(out)]
+    for more in (TINY, ["--resume", "--steps", "64"]):
+        subprocess.run([*command, *more], check=True, cwd=ROOT, capture_output=True)
     return out
 
 
@@ -43,6 +44,8 @@ def test_publishing_lists_measures_and_plays(
     card = json.loads((folder / "card.json").read_text())
     assert card["training"]["steps"] == 64 and card["training"]["command"].startswith("tpsrl train-skill close_fridge")
     assert "--out" not in card["training"]["command"]
+    resumed = "tpsrl train-skill close_fridge --no-nav --resume --steps 64 --out RUN"
+    assert card["training"]["resumed"] == [resumed]
     again = evaluate(Request("close_fridge", Agent(str(tmp_path), skill_nav=False), episodes=3))
     assert card["results"]["val"]["success"] == round(sum(r.success for r in again.results) / 3, 4)
     assert card["results"]["val"]["steps"] == sum(r.steps for r in again.results)
