@@ -173,7 +173,7 @@ class Open(Articulated):
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
         if sim.held:
-            memory["handle"] = sim.ee_pos[None].copy()
+            memory["handle"] = sim.ee_pos[None].copy()  # in the world; odometry would tell the same from the base
         handle = memory.get("handle", goal)
         read, pose = super().observe(sim, obs, handle, memory), RobotPose(sim)
         read["handle_start_sensor"] = sensors.in_ee_frame(pose, goal)
