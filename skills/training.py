@@ -38,8 +38,9 @@ FINE = (
 )
 """Where a few centimetres decide. With them Pick without base movement took 130,000 steps to a success of 0.5 on its
 training starts; without, it was at 0.35 after 270,000."""
-INITIAL_STD = {BASE: 0.05}
-"""A jerk of the base moves the hand by far more than those of all joints together, and would hide what they do."""
+BASE_STD, BASE_STD_SHARE = 0.05, 0.5
+"""Most of the base's spread at the start, and its share of the arm's: a jerk of the base moves the hand by far more
+than those of all joints together, and would hide what they do."""
 
 
 def task_class(skill: str) -> type[SkillTask[Any]]:
@@ -62,7 +63,8 @@ def fit_policy(policy: PolicyConfig, skill: str, obs: str, base_movement: bool) 
     parts = SPECS[skill].parts
     heads = {**{part: head for part, head in HEADS.items() if part in parts}, **policy.heads}
     biases = {part: bias for part, bias in INITIAL_BIAS.items() if heads.get(part) == "bernoulli"}
-    stds = INITIAL_STD if base_movement and skill != "navigate" else {}
+    drives = base_movement and skill != "navigate"
+    stds = {BASE: min(BASE_STD, BASE_STD_SHARE * policy.initial_std)} if drives else {}
     observed = task_class(skill).observed_space(obs)
     absent = {key for name, keys in OBSERVATION_SETS.items() if name != obs for key in keys}
     return replace(
