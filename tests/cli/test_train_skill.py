@@ -133,7 +133,7 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
         elif part.name == "rearrange_stop":
             assert 0.0 < on < 0.02
         else:
-            assert 0.3 < on < 0.7
+            assert 0.4 < on < 0.6
 
 
 def test_scans_are_for_the_laser_only() -> None:
