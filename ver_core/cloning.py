@@ -14,8 +14,9 @@ from ver_core.distributed import World
 from ver_core.policy import RecurrentPolicy
 from ver_core.sequences import find_sequences, whole_batches
 
-BATCH, RECURRENT_BATCH = 1024, 4096
-"""Steps; through time they are worked off one by one, so it pays to have many sequences."""
+BATCH, IMAGE_BATCH, RECURRENT_BATCH = 1024, 256, 4096
+"""Steps; through time they are worked off one by one, so it pays to have many sequences. What looks at images can be
+shown less often, and learns more from each look in smaller batches."""
 LEARNING_RATE = 2e-3
 """The highest of a one-cycle schedule (Smith & Topin 2018)."""
 VALUE_COEF = 0.2
@@ -71,7 +72,8 @@ def clone(
         normalizer.settle()
     remembers = policy.state_size > 0
     sequences = find_sequences(np.zeros(len(actions), int), shown.starts if remembers else np.ones(len(actions), bool))
-    size = RECURRENT_BATCH if remembers else BATCH
+    sees = any(len(key.shape) == 3 for key in policy.obs_layout.keys)
+    size = RECURRENT_BATCH if remembers else IMAGE_BATCH if sees else BATCH
     parameters = [parameter for name, parameter in policy.named_parameters() if not name.endswith("log_std")]
     optimizer = torch.optim.Adam(parameters, lr=LEARNING_RATE)
     rng = np.random.default_rng(seed)
