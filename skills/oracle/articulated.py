@@ -34,7 +34,7 @@ HANDLE_PITCHES = {
 }
 """A steep hand is near its resting pose; but a door's handle turns under the cup, and meets a hand that is not flat."""
 STEEPEST_RAD = np.deg2rad(20.0)
-CLEAR_M, AT_FRONT_M, MOVED = 0.08, 0.03, 0.02
+CLEAR_M, AT_FRONT_M, MOVED = 0.08, 0.02, 0.02
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.10}
 """Open this much (m, rad) beyond the goal: what is let go may swing back."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
@@ -115,28 +115,21 @@ class OracleClose(Scripted):
             if self._base_movement and abs(aside(sim, name, point)) > ASIDE_RAD:
                 yield from go_before(motion, point, outward(sim, name), PUSH_STAND_M)
             reach = handle_reach(motion, point, "push", self._base_movement)
-            if self._base_movement:
-                begun = sim.joint_pos(name)
-                yield from servo_to(
-                    motion,
-                    lambda: push_point(sim, name),
-                    reach,
-                    CLEAR_M,
-                    0.0,
-                    True,
-                    None,
-                    # A hand that comes from above may touch the front with its side.
-                    lambda begun=begun: (  # type: ignore[misc]
-                        sim.joint_pos(name) < begun - MOVED
-                        or float(np.linalg.norm(sim.ee_pos - push_point(sim, name))) < AT_FRONT_M
-                    ),
-                )
-            else:
-                at = cup_pose(in_base(sim, point), reach.pitch)
-                before = solve(backed_off(replace(at, radius=reach.distance_m - PAN_X_M), CLEAR_M))
-                if before is not None:
-                    yield from motion.arm_to(before)
-                yield from motion.arm_line(backed_off(at, CLEAR_M), backed_off(at, 0.0))
+            begun = sim.joint_pos(name)
+            yield from servo_to(
+                motion,
+                lambda: push_point(sim, name),
+                reach,
+                CLEAR_M,
+                0.0,
+                self._base_movement,
+                None,
+                # A hand that comes from above may touch the front with its side.
+                lambda begun=begun: (  # type: ignore[misc]
+                    sim.joint_pos(name) < begun - MOVED
+                    or float(np.linalg.norm(sim.ee_pos - push_point(sim, name))) < AT_FRONT_M
+                ),
+            )
             yield from draw_along(motion, name, end, reach.pitch, self._base_movement)
             yield from let_go(motion, self._base_movement)
         while True:
