@@ -24,7 +24,16 @@ from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills.skill import Goal
-from skills.starts import YAW_NOISE_RAD, Start, StartKind, at_position, facing, fixed_yaw_noise, handover_poses
+from skills.starts import (
+    FIXED_YAW_MAX_RAD,
+    YAW_NOISE_RAD,
+    Start,
+    StartKind,
+    at_position,
+    facing,
+    fixed_yaw_noise,
+    handover_poses,
+)
 from skills.task import ARM_KEYS, CallMemory, SkillTask, State, ee_distance
 
 STATE_REWARD = 10.0
@@ -77,8 +86,10 @@ class Articulated(SkillTask[ArticulatedState]):
     """Base, out of the front from the handle."""
     box_y_m: ClassVar[Range]
     """Base, along the front from the handle."""
-    fixed_box_m: ClassVar[tuple[Range, Range] | None] = None
-    """The box without base movement, if it is another; y away from the hinge."""
+    fixed_boxes_m: ClassVar[tuple[tuple[Range, Range], ...]] = ()
+    """Boxes without base movement, if they are others, the preferred first; y away from the hinge."""
+    fixed_yaw_rad: ClassVar[float] = FIXED_YAW_MAX_RAD
+    """How far off the handle a base looks that will not move."""
     rest_reward_per_m: ClassVar[float]
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
@@ -101,16 +112,19 @@ class Articulated(SkillTask[ArticulatedState]):
                 if abs(math.remainder(facing(handle, pose) - outward, math.tau)) < HANDOVER_RAD:
                     yield Start(replace(episode, robot=pose), goal)
             return
-        box_x_m, box_y_m, shares = self.box_x_m, self.box_y_m, [SPAWN_REGION_SCALE]
-        if not self.base_movement and self.fixed_box_m:
-            box_x_m, box_y_m = self.fixed_box_m
-            shares = [SPAWN_REGION_SCALE, 1.0]
-            if articulation.axis[2] > 0.0:
-                box_y_m = -box_y_m[1], -box_y_m[0]
-        for share in np.repeat(shares, _CANDIDATES).tolist():
-            offset = rotated(outward, (_shrunk(box_x_m, share, rng), _shrunk(box_y_m, share, rng)))
+        boxes = (not self.base_movement and self.fixed_boxes_m) or (
+            (_shrunk(self.box_x_m, SPAWN_REGION_SCALE), _shrunk(self.box_y_m, SPAWN_REGION_SCALE)),
+        )
+        mirrored = not self.base_movement and articulation.axis[2] > 0.0
+        for box_x_m, box_y_m in (box for box in boxes for _ in range(_CANDIDATES)):
+            along = rng.uniform(*box_x_m), rng.uniform(*((-box_y_m[1], -box_y_m[0]) if mirrored else box_y_m))
+            offset = rotated(outward, along)
             x, y = handle[0] + float(offset[0]), handle[1] + float(offset[1])
-            noise = YAW_NOISE_RAD * float(rng.standard_normal()) if self.base_movement else fixed_yaw_noise(rng)
+            noise = (
+                YAW_NOISE_RAD * float(rng.standard_normal())
+                if self.base_movement
+                else fixed_yaw_noise(rng, self.fixed_yaw_rad)
+            )
             yaw = facing((x, y), handle) + noise
             if not grid.is_free(x, y):
                 continue
@@ -208,8 +222,10 @@ class OpenFridge(Open):
     skill, kind = "open_fridge", "fridge"
     goal_position = FRIDGE_OPEN_RAD
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
-    # From where the arm reaches all of the handle's arc.
-    fixed_box_m = (0.90, 1.16), (0.15, 0.70)
+    # From where the arm draws the door ajar and then gets round its edge; nearer to the hinge if a wall is in the way.
+    fixed_boxes_m = ((0.95, 1.05), (0.38, 0.53)), ((1.08, 1.17), (0.04, 0.20))
+    # Further round, and the shoulder meets the head.
+    fixed_yaw_rad = 0.3
     rest_reward_per_m = 1.0
 
 
@@ -218,7 +234,7 @@ class CloseCabinet(Close):
     start_range = (0.4, 0.5)
     box_x_m, box_y_m = (0.55, 0.65), (-0.35, 0.35)
     # From where the arm reaches the handle, opened and closed.
-    fixed_box_m = (0.60, 0.68), (-0.2, 0.2)
+    fixed_boxes_m = ((0.632, 0.648), (-0.04, 0.04)), ((0.60, 0.68), (-0.2, 0.2))
 
 
 class CloseFridge(Close):
@@ -228,7 +244,7 @@ class CloseFridge(Close):
     fixed_start_range = (math.pi / 4, 0.9)
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
     # From where the arm reaches the panel beside the handle until it is shut.
-    fixed_box_m = (0.64, 0.74), (-0.5, -0.1)
+    fixed_boxes_m = ((0.68, 0.70), (-0.34, -0.26)), ((0.64, 0.74), (-0.5, -0.1))
 
 
 def state_reward(was: ArticulatedState, now: ArticulatedState) -> float:
@@ -250,6 +266,6 @@ def wrong_handle(now: ArticulatedState) -> bool:
     return now.held not in ("", now.target)
 
 
-def _shrunk(side: Range, share: float, rng: np.random.Generator) -> float:
+def _shrunk(side: Range, share: float) -> Range:
     middle, half = (side[0] + side[1]) / 2.0, share * (side[1] - side[0]) / 2.0
-    return float(rng.uniform(middle - half, middle + half))
+    return middle - half, middle + half

@@ -194,9 +194,9 @@ def closest_poses(
             yield x, y, facing((x, y), position) + fixed_yaw_noise(rng)
 
 
-def fixed_yaw_noise(rng: np.random.Generator) -> float:
+def fixed_yaw_noise(rng: np.random.Generator, most: float = FIXED_YAW_MAX_RAD) -> float:
     """Return how far (rad) off its goal a base that will not move looks."""
-    return max(-FIXED_YAW_MAX_RAD, min(FIXED_YAW_MAX_RAD, YAW_NOISE_RAD * float(rng.standard_normal())))
+    return max(-most, min(most, YAW_NOISE_RAD * float(rng.standard_normal())))
 
 
 def _working_distances(receptacle: Receptacle, position: Sequence[float], name: str) -> NDArray[np.float64]:

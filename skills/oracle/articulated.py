@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import ARM_DELTA_RAD, Action
-from hab.arm import PAN_X_M, ArmPose, cup_pose, resting_near, solve
+from hab.arm import ArmPose, cup_pose, resting_near, solve
 from hab.measures import CLOSED_SLACK
 from hab.openings import handle_at, link_to_world, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
+from skills.oracle.ajar import sweep_open
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import OPEN_SLANT, follow, plan_route
@@ -35,6 +36,8 @@ HANDLE_PITCHES = {
 """A steep hand is near its resting pose; but a door's handle turns under the cup, and meets a hand that is not flat."""
 STEEPEST_RAD = np.deg2rad(20.0)
 CLEAR_M, AT_FRONT_M, MOVED = 0.08, 0.02, 0.02
+AJAR_RAD, AJAR_BEYOND_RAD = 0.3, 0.25
+"""The arm alone draws a door further than the one, up to both together, and pushes it on from within."""
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.10}
 """Open this much (m, rad) beyond the goal: what is let go may swing back."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
@@ -54,6 +57,8 @@ it comes back before it folds, or it would take the door along."""
 BACK_M = 0.2
 PUSH_BESIDE_M = 0.35
 """A door is pushed so far (m) from its handle towards the hinge: the nearer to that, the shorter the arc."""
+DRAW_PATIENCE, ARM_PATIENCE = 45, 15
+"""Control steps without progress after which no more is to be had; an arm alone is at the end of its reach."""
 ASIDE_RAD = 0.6
 """From within this much of the front's direction a handle is got hold of, and a front pushed shut."""
 OPEN_STAND_M = (1.05, 1.0, 1.1, 1.15, 0.95)
@@ -68,7 +73,12 @@ class OracleOpen(Scripted):
         kind = sim.scene.articulation(name).kind
         beyond = OPEN_BEYOND[kind] if self._base_movement else 0.02
         wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + beyond
+        ajar = kind == "fridge" and not self._base_movement
         while sim.joint_pos(name) < wide - 0.05:
+            if ajar and sim.joint_pos(name) > AJAR_RAD:
+                yield from sweep_open(motion, name, wide)
+                yield from let_go(motion, False)
+                continue
             handle = sim.handle_pos(name)
             if self._base_movement and abs(aside(sim, name, handle)) > ASIDE_RAD:
                 yield from go_before(motion, handle, outward(sim, name), OPEN_STAND_M)
@@ -87,8 +97,12 @@ class OracleOpen(Scripted):
             )
             if sim.held == name:
                 yield from motion.wait(3)
-                yield from draw_along(motion, name, wide, reach.pitch, self._base_movement)
+                drawn = AJAR_RAD + AJAR_BEYOND_RAD if ajar else wide
+                yield from draw_along(motion, name, drawn, reach.pitch, self._base_movement)
             motion.suction = False
+            if ajar and sim.joint_pos(name) > AJAR_RAD:
+                yield from motion.wait(3)
+                continue
             if kind == "fridge":
                 yield from come_off(motion, name, self._base_movement)
             yield from let_go(motion, self._base_movement)
@@ -192,7 +206,8 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
     steepest = STEEPEST_RAD if kind == "fridge" else math.pi / 2
     target = grasped_at
     best, since = grasped_at, 0
-    while since < 45 and not (pulling and sim.held != name):
+    patience = DRAW_PATIENCE if base_movement or not pulling else ARM_PATIENCE
+    while since < patience and not (pulling and sim.held != name):
         now = sim.joint_pos(name)
         if (now >= goal) if pulling else (now <= goal + 0.01):
             return

@@ -1,0 +1,98 @@
+"""Pushing a door that stands ajar open from within, by the arm alone.
+
+A door's handle goes further than an arm can draw it. The hand gets round the door's free edge instead and sweeps the
+edge along, turning about the shoulder. Each step follows from where door and hand are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hab.arm import PAN_X_M, ArmPose, forward, solve
+from hab.openings import link_to_world
+from hab.scene import Articulation
+from hab.simulator import Simulator
+from skills.oracle.hand import in_base
+from skills.oracle.motion import Motion, Script
+
+PITCHES_RAD = np.linspace(0.1, 1.4, 40)
+PAST_M = 0.12
+"""The cup reaches so far behind the edge."""
+SHORT_M = 0.07
+"""… or stops so far before it, to get past it."""
+BESIDE_M = 0.17
+"""The hand goes in so far beside the edge."""
+FOLD_AT_RAD, FOLD_AT_M = 0.5, 0.85
+"""The arm folds where it points ahead, give or take, and stays so long until then."""
+TURN_RAD = 0.06
+AHEAD = (TURN_RAD, 0.03, 0.03)
+"""How far ahead of the hand it is sent (rad, m, m), per control step."""
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """A door's free edge, as the arm has it."""
+
+    azimuth: float
+    radius: float
+    side: float
+    """1 where the door opens counter-clockwise about the shoulder, -1 clockwise."""
+
+
+def sweep_open(motion: Motion, name: str, wide: float, timeout: int = 300) -> Script:
+    """Sweep a door that stands ajar to joint position `wide` (rad), and take the hand back out."""
+    sim = motion.sim
+    height = float(sim.handle_pos(name)[2])
+    for _ in range(timeout):
+        if sim.joint_pos(name) > wide:
+            break
+        edge, hand = free_edge(sim, name), forward(sim.arm)
+        # How far the hand has still to go to meet the edge, along the floor.
+        beside = edge.side * math.remainder(edge.azimuth - hand.azimuth, math.tau) * edge.radius
+        behind = hand.radius > edge.radius + 0.5 * PAST_M
+        azimuth, radius = hand.azimuth, hand.radius
+        if behind:
+            azimuth, radius = hand.azimuth + edge.side * TURN_RAD, edge.radius + PAST_M
+        elif beside > BESIDE_M - 0.02:
+            radius = edge.radius + PAST_M
+        else:
+            away = edge.azimuth - edge.side * BESIDE_M / edge.radius
+            radius = min(hand.radius, edge.radius - SHORT_M)
+            if hand.radius < edge.radius - 0.5 * SHORT_M:
+                azimuth = away
+        _send(motion, hand, azimuth, radius, height)
+        yield motion.action()
+    # Folded, the shoulder meets the head there.
+    while abs((hand := forward(sim.arm)).azimuth) > FOLD_AT_RAD and timeout > 0:
+        timeout -= 1
+        _send(motion, hand, 0.0, max(FOLD_AT_M, hand.radius), height)
+        yield motion.action()
+
+
+def free_edge(sim: Simulator, name: str) -> _Edge:
+    """Return where a door's free edge is for the arm."""
+    a = sim.scene.articulation(name)
+    x, y, z = in_base(sim, np.asarray(link_to_world(a, sim.joint_pos(name), _edge_of(a))))
+    return _Edge(math.atan2(y, x - PAN_X_M), math.hypot(x - PAN_X_M, y), -math.copysign(1.0, a.axis[2]))
+
+
+def _edge_of(a: Articulation) -> tuple[float, float, float]:
+    """Return a door's free edge at its handle's height, in the link's frame."""
+    panel = max(a.geoms, key=lambda geom: geom.size[1])
+    return panel.pos[0], math.copysign(panel.size[1], -a.anchor[1]), a.handle_pos[2]
+
+
+def _send(motion: Motion, hand: ArmPose, azimuth: float, radius: float, height: float) -> None:
+    """Send the cup towards a place, a little way, at the pitch that takes the arm there soonest."""
+    moves = math.remainder(azimuth - hand.azimuth, math.tau), radius - hand.radius, height - hand.z
+    share = min(1.0, *(most / max(abs(move), 1e-6) for most, move in zip(AHEAD, moves, strict=True)))
+    turn, stretch, rise = (share * move for move in moves)
+    for part in (1.0, 0.5, 0.0):
+        place = hand.azimuth + turn, hand.radius + part * stretch, hand.z + rise
+        found = [q for pitch in PITCHES_RAD if (q := solve(ArmPose(*place, float(pitch)))) is not None]
+        if found:
+            motion.arm_goal = min(found, key=lambda q: float(np.abs(q - motion.sim.arm_target).max()))
+            return
