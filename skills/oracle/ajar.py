@@ -19,13 +19,16 @@ from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script
 
 PITCHES_RAD = np.linspace(0.1, 1.4, 40)
-PAST_M = 0.12
-"""The cup reaches so far behind the edge."""
+PAST_M, LEAST_M, STRETCHED_M = 0.14, 0.03, 1.12
+"""The cup gets so far behind the edge, and has to be so far behind it at least; it reaches so far from the shoulder."""
+TOUCHING_M, DRAW_M = 0.11, 0.03
 SHORT_M = 0.07
 """… or stops so far before it, to get past it."""
 BESIDE_M = 0.17
 """The hand goes in so far beside the edge."""
-FOLD_AT_RAD, FOLD_AT_M = 0.5, 0.85
+AT_EDGE_M = 0.9
+"""A base that may move keeps the edge so far from the shoulder."""
+FOLD_AT_RAD, FOLD_AT_M = 0.5, 0.92
 """The arm folds where it points ahead, give or take, and stays so long until then."""
 TURN_RAD = 0.06
 AHEAD = (TURN_RAD, 0.03, 0.03)
@@ -42,7 +45,7 @@ class _Edge:
     """1 where the door opens counter-clockwise about the shoulder, -1 clockwise."""
 
 
-def sweep_open(motion: Motion, name: str, wide: float, timeout: int = 300) -> Script:
+def sweep_open(motion: Motion, name: str, wide: float, base_movement: bool, timeout: int = 300) -> Script:
     """Sweep a door that stands ajar to joint position `wide` (rad), and take the hand back out."""
     sim = motion.sim
     height = float(sim.handle_pos(name)[2])
@@ -52,23 +55,27 @@ def sweep_open(motion: Motion, name: str, wide: float, timeout: int = 300) -> Sc
         edge, hand = free_edge(sim, name), forward(sim.arm)
         # How far the hand has still to go to meet the edge, along the floor.
         beside = edge.side * math.remainder(edge.azimuth - hand.azimuth, math.tau) * edge.radius
-        behind = hand.radius > edge.radius + 0.5 * PAST_M
+        deep = min(edge.radius + PAST_M, STRETCHED_M)
         azimuth, radius = hand.azimuth, hand.radius
-        if behind:
-            azimuth, radius = hand.azimuth + edge.side * TURN_RAD, edge.radius + PAST_M
-        elif beside > BESIDE_M - 0.02:
-            radius = edge.radius + PAST_M
+        clear = beside > BESIDE_M - 0.02
+        if beside > 0.0 and hand.radius > (deep - 0.015 if clear else edge.radius + LEAST_M):
+            azimuth += edge.side * TURN_RAD
+            if beside < TOUCHING_M:
+                # Drawn back, the hand takes the edge along; pushed in, it would shut the door.
+                radius = max(edge.radius + PAST_M - DRAW_M, hand.radius - DRAW_M)
+        elif clear:
+            radius = deep
         else:
-            away = edge.azimuth - edge.side * BESIDE_M / edge.radius
             radius = min(hand.radius, edge.radius - SHORT_M)
             if hand.radius < edge.radius - 0.5 * SHORT_M:
-                azimuth = away
+                azimuth = edge.azimuth - edge.side * BESIDE_M / edge.radius
         _send(motion, hand, azimuth, radius, height)
-        yield motion.action()
+        speed = 2.0 * (edge.radius - AT_EDGE_M) if base_movement else 0.0
+        yield motion.action(max(-0.2, min(0.2, speed)))
     # Folded, the shoulder meets the head there.
     while abs((hand := forward(sim.arm)).azimuth) > FOLD_AT_RAD and timeout > 0:
         timeout -= 1
-        _send(motion, hand, 0.0, max(FOLD_AT_M, hand.radius), height)
+        _send(motion, hand, 0.0, FOLD_AT_M, height)
         yield motion.action()
 
 

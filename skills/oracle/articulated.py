@@ -36,8 +36,9 @@ HANDLE_PITCHES = {
 """A steep hand is near its resting pose; but a door's handle turns under the cup, and meets a hand that is not flat."""
 STEEPEST_RAD = np.deg2rad(20.0)
 CLEAR_M, AT_FRONT_M, MOVED = 0.08, 0.02, 0.02
-AJAR_RAD, AJAR_BEYOND_RAD = 0.3, 0.25
-"""The arm alone draws a door further than the one, up to both together, and pushes it on from within."""
+AJAR_RAD, LOST_RAD, AJAR_BEYOND_RAD = 0.3, 0.7, 0.25
+"""The arm alone draws a door further than the first, and then pushes it on from within; a base that may move draws it
+all the way, and pushes only a door that it has lost hold of beyond the second."""
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.10}
 """Open this much (m, rad) beyond the goal: what is let go may swing back."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
@@ -75,9 +76,9 @@ class OracleOpen(Scripted):
         wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + beyond
         ajar = kind == "fridge" and not self._base_movement
         while sim.joint_pos(name) < wide - 0.05:
-            if ajar and sim.joint_pos(name) > AJAR_RAD:
-                yield from sweep_open(motion, name, wide)
-                yield from let_go(motion, False)
+            if kind == "fridge" and sim.joint_pos(name) > (AJAR_RAD if ajar else LOST_RAD):
+                yield from sweep_open(motion, name, wide, self._base_movement)
+                yield from fold_away(motion, self._base_movement)
                 continue
             handle = sim.handle_pos(name)
             if self._base_movement and abs(aside(sim, name, handle)) > ASIDE_RAD:
@@ -266,6 +267,12 @@ def let_go(motion: Motion, base_movement: bool) -> Script:
     yield from motion.wait(3)
     pose = motion.pose()
     yield from motion.arm_line(pose, backed_off(pose, 0.08), step_m=0.01)
+    yield from fold_away(motion, base_movement)
+
+
+def fold_away(motion: Motion, base_movement: bool) -> Script:
+    """Bring the hand to its resting position, and back out."""
+    sim = motion.sim
     motion.arm_goal = resting_near(sim.arm_target)
     if base_movement:
         x, y, yaw = sim.base
