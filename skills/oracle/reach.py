@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hab import robot
 from hab.arm import PAN_X_M, ArmPose, resting_near, solve, travel_steps
@@ -22,7 +23,10 @@ ROD_M, HAND_HALF_M = 0.10, 0.045
 """Length of the slender rod behind the cup's rim, and half the thickness of the hand behind it."""
 REST_COST = 150.0
 REACH_STEP_M = 0.04
-"""Between the arm's reaches that are tried."""
+REACHES_M = np.arange(0.42, 1.13, REACH_STEP_M)
+"""The arm's reaches that are tried."""
+ABOUT_M, OFF_COST = np.array((0.0, -0.015, 0.015, -0.03, 0.03)), 3000.0
+"""How far a base that cannot move may stand off the place that a reach needs, and what that costs per metre."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +60,15 @@ def choose_reach(
     sim = motion.sim
     x, y, _ = sim.base
     height = float(position[2]) if cup_height_m is None else cup_height_m
+    now = math.hypot(position[0] - x, position[1] - y)
+    lifts = [share * lift_m for share in (1.0, 0.75, 0.5)] + [0.02]
+    distances = [REACHES_M] if base_movement else [now - ahead_m - PAN_X_M + ABOUT_M, REACHES_M]
     found = next(
         (
             found
-            for lift in (lift_m, 0.75 * lift_m, 0.5 * lift_m, 0.02)
-            if (found := reaches(height, pitches, clear_m, lift, stretch_m))
+            for radii in distances
+            for lift in lifts
+            if (found := reaches(height, pitches, clear_m, lift, stretch_m, radii))
         ),
         [],
     )
@@ -74,9 +82,9 @@ def choose_reach(
         for r in found
     ]
     found.sort(key=lambda r: r.cost_steps)
-    now = math.hypot(position[0] - x, position[1] - y)
     if not base_movement:
-        return min(found, key=lambda r: (abs(r.distance_m + ahead_m - now) > 0.03, r.cost_steps, r.distance_m))
+        found = [replace(r, cost_steps=r.cost_steps + OFF_COST * abs(r.distance_m + ahead_m - now)) for r in found]
+        return min(found, key=lambda r: r.cost_steps)
     angle = math.atan2(y - position[1], x - position[0])
     closest = nearest_on_line(grid_now(sim), position, angle, max(now, 0.5))
     near_enough = [r for r in found if r.distance_m + ahead_m >= closest - 0.005]
@@ -108,6 +116,7 @@ def reaches(
     clear_m: Callable[[float], float],
     lift_m: float,
     stretch_m: float = 0.02,
+    radii: NDArray[np.float64] = REACHES_M,
 ) -> list[Reach]:
     """Return the ways to have the cup at a height, cheapest first.
 
@@ -116,7 +125,7 @@ def reaches(
     """
     found = []
     for pitch in pitches:
-        for radius in np.arange(0.42, 1.13, REACH_STEP_M):
+        for radius in radii:
             at = ArmPose(0.0, float(radius), height_m, pitch)
             q = solve(at)
             before = solve(backed_off(at, clear_m(pitch)))

@@ -32,6 +32,10 @@ PATIENCE = 25
 """Control steps in which the base does not get on, after which it works from where it is."""
 SWING_RAD, OVER_OTHERS_M = 0.15, 0.24
 """An arm without a base that has to turn by more than this passes over the other objects: the tallest is 0.21 m."""
+SHORT_M, OUTSIDE_M = 0.62, 0.12
+STEEP_RAD = (0.8, 1.0, 1.2, 1.4)
+"""An arm without a base that has to turn before boards is no longer than this, or than ends so far before them; its
+hand is as steep as that takes."""
 JAMMED_RAD, BACK_STEPS = 0.08, 20
 """A turning joint so far behind its target is caught on something: the base backs out a little."""
 
@@ -131,6 +135,12 @@ def servo_to(
                 azimuth = at.azimuth if cup.z > over - 0.04 else cup.azimuth
                 high = (solve(ArmPose(azimuth, r, over, pitch)) for r in (cup.radius, at.radius, 0.6, 0.5))
                 q = next((found for found in high if found is not None), q)
+            if not base_movement and boarded and receptacle is not None and abs(turn) > SWING_RAD:
+                # In front of what it reaches into, where it has room.
+                short = max(SHORT_M, at.radius - depth_inside(receptacle, goal) - OUTSIDE_M)
+                azimuth = at.azimuth if cup.radius < short + 0.03 else cup.azimuth
+                folded = (solve(ArmPose(azimuth, min(cup.radius, short), cup.z, p)) for p in (cup.pitch, *STEEP_RAD))
+                q = next((found for found in folded if found is not None), q)
             if q is None and ready_q is not None:
                 q = ready_q.copy()
                 q[0] = at.azimuth
