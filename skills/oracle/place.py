@@ -28,8 +28,9 @@ from skills.skill import Goal
 FALLEN_COST = 400.0
 """Setting an object down upright may take this many control steps; a fallen one is set down as it is."""
 PLACE_LIFT_M = 0.07
-DOWN_M, OVER_M = 0.015, 0.06
-"""An object this near above its goal, and this near beside it, is let go."""
+DOWN_M, OUT_OF_REACH_M, OVER_M = 0.025, 0.06, 0.06
+"""An object this near above its goal (it may lean), or as near as an arm alone gets, and this near beside it, is let
+go."""
 MAX_TILT_RAD = np.deg2rad(20.0)
 """What is set down this much off upright rights itself."""
 
@@ -60,7 +61,9 @@ class OraclePlace(Scripted):
 
         def there() -> bool:
             off = sim.object_pos(goal.object) - position
-            return not sim.held or bool(off[2] < DOWN_M and np.hypot(*off[:2]) < OVER_M)
+            reached = self._base_movement or solve(cup_pose(cup_at(in_base(sim, position)), pitch)) is not None
+            down = DOWN_M if reached else OUT_OF_REACH_M
+            return not sim.held or bool(off[2] < down and np.hypot(*off[:2]) < OVER_M)
 
         clear = reach.lift_m
         yield from servo_to(

@@ -32,10 +32,9 @@ PATIENCE = 25
 """Control steps in which the base does not get on, after which it works from where it is."""
 SWING_RAD, OVER_OTHERS_M = 0.15, 0.24
 """An arm without a base that has to turn by more than this passes over the other objects: the tallest is 0.21 m."""
-SHORT_M, OUTSIDE_M = 0.62, 0.12
-STEEP_RAD = (0.8, 1.0, 1.2, 1.4)
-"""An arm without a base that has to turn before boards is no longer than this, or than ends so far before them; its
-hand is as steep as that takes."""
+SHORT_M, OUTSIDE_M, OFF_HEIGHT_M, RISE_M = 0.62, 0.12, 0.06, 0.04
+"""An arm without a base is no longer than the first, or than ends so far before boards, until it is turned to what lies
+between them and at its height, give or take; how far ahead of the cup it is sent up or down."""
 JAMMED_RAD, BACK_STEPS = 0.08, 20
 """A turning joint so far behind its target is caught on something: the base backs out a little."""
 
@@ -135,12 +134,19 @@ def servo_to(
                 azimuth = at.azimuth if cup.z > over - 0.04 else cup.azimuth
                 high = (solve(ArmPose(azimuth, r, over, pitch)) for r in (cup.radius, at.radius, 0.6, 0.5))
                 q = next((found for found in high if found is not None), q)
-            if not base_movement and boarded and receptacle is not None and abs(turn) > SWING_RAD:
-                # In front of what it reaches into, where it has room.
-                short = max(SHORT_M, at.radius - depth_inside(receptacle, goal) - OUTSIDE_M)
-                azimuth = at.azimuth if cup.radius < short + 0.03 else cup.azimuth
-                folded = (solve(ArmPose(azimuth, min(cup.radius, short), cup.z, p)) for p in (cup.pitch, *STEEP_RAD))
-                q = next((found for found in folded if found is not None), q)
+            if not base_movement and boarded and receptacle is not None:
+                # It turns, rises and sinks in front of what it reaches into, where there is room.
+                entry = at.radius - depth_inside(receptacle, goal)
+                height = at.z + clear_m * math.sin(axis)
+                short = max(SHORT_M, entry - OUTSIDE_M)
+                if abs(turn) > SWING_RAD or (cup.radius < entry and abs(cup.z - height) > OFF_HEIGHT_M):
+                    azimuth = at.azimuth if cup.radius < short + 0.03 else cup.azimuth
+                    rise = max(-RISE_M, min(RISE_M, height - cup.z)) if abs(turn) < SWING_RAD else 0.0
+                    folded = (
+                        solve(ArmPose(azimuth, min(cup.radius, short), cup.z + rise, p))
+                        for p in (cup.pitch, *np.arange(pitch, 1.45, 0.1))
+                    )
+                    q = next((found for found in folded if found is not None), q)
             if q is None and ready_q is not None:
                 q = ready_q.copy()
                 q[0] = at.azimuth
