@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hab import sensors
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
-from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK
+from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK, rest_distance
 from hab.openings import grid_with_openings, handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from hab.sensors import Observation, RobotPose
@@ -40,6 +40,8 @@ STATE_REWARD = 10.0
 """Per metre or radian that the joint comes nearer to its goal."""
 GRASP_REWARD = WRONG_HANDLE_PEN = 5.0
 REACHED_REWARD = 5.0
+PASSED_M = 0.03
+"""A hand that has been so much further from the base than where it let go of a door has pushed it from within."""
 HANDLE_REWARD = 1.0
 SPAWN_REGION_SCALE = 0.2
 """Start boxes shrink to this share of their sides (hab_facts: `spawn_region_scale`); without base movement only if
@@ -219,6 +221,9 @@ class OpenCabinet(Open):
 
 
 class OpenFridge(Open):
+    """Besides, it is told whether its hand has been behind the door since it let go or was last at rest: else the
+    way to there would look like the way back."""
+
     skill, kind = "open_fridge", "fridge"
     goal_position = FRIDGE_OPEN_RAD
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
@@ -227,6 +232,23 @@ class OpenFridge(Open):
     # Further round, and the shoulder meets the head.
     fixed_yaw_rad = 0.3
     rest_reward_per_m = 1.0
+
+    @classmethod
+    def observed_space(cls, obs: str) -> spaces.Dict:
+        return spaces.Dict({**super().observed_space(obs).spaces, "has_passed": spaces.Box(0.0, 1.0, (1,), np.float32)})
+
+    @classmethod
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
+        read = super().observe(sim, obs, goal, memory)
+        if sim.held or rest_distance(sim) < AT_REST_M:
+            memory.pop("passed", None)
+        elif "handle" in memory:
+            handle = memory["handle"][0]
+            away = handle[:2] - sim.base[:2]
+            if float((sim.ee_pos - handle)[:2] @ away) > PASSED_M * float(np.hypot(*away)):
+                memory["passed"] = True
+        read["has_passed"] = np.array(["passed" in memory], np.float32)
+        return read
 
 
 class CloseCabinet(Close):

@@ -23,7 +23,7 @@ INITIAL_BIAS = {GRIP: 8.0, STOP: -6.0}
 learning then settles on letting go at once, which costs less than holding on to no end. At 8 it lets go once in 3,000
 steps (at 5, once in 150, Pick still learnt to let go). And it stops about once in 55 steps, or it would never get
 anywhere."""
-GATES = ("is_holding", "has_held", "has_touched")
+GATES = ("is_holding", "has_held", "has_passed", "has_touched")
 """The hand goes to its object while it is empty, away with it once it is full, and to rest when all is done."""
 FINE = (
     "obj_start_sensor",

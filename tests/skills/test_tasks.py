@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hab import robot, sensors
 from hab.episodes import SKILLS, load_grid, load_scene
 from hab.mapping import LaserMap
-from hab.measures import ee_in_base
+from hab.measures import at_rest, ee_in_base
 from hab.openings import grid_with_openings, opened_boxes
 from hab.sensors import arm_effort
 from skills import TASKS, make_env
@@ -45,6 +45,7 @@ ACTS = {
 ACTS |= {"open_cabinet": ACTS["open_fridge"], "close_cabinet": ACTS["close_fridge"]}
 SEES |= dict.fromkeys(("close_fridge", "close_cabinet"), SEES["open_fridge"] | {"has_touched"})
 SEES |= dict.fromkeys(("open_fridge", "open_cabinet"), SEES["open_fridge"] | {"has_held", "handle_drawn"})
+SEES["open_fridge"] = SEES["open_fridge"] | {"has_passed"}
 STEPS = dict.fromkeys(SKILLS, 600) | {"navigate": 1000}
 
 
@@ -420,6 +421,27 @@ def test_open_remembers_where_the_hand_last_had_the_handle() -> None:
     to_handle = sensors.in_ee_frame(sensors.RobotPose(env.sim), np.array([env.sim.handle_pos(env.goal.articulation)]))
     assert np.linalg.norm(to_handle) > 0.2
     assert np.linalg.norm(later["cup_to_goal"]) == pytest.approx(np.linalg.norm(to_handle), abs=0.1)
+
+
+def test_open_fridge_remembers_that_the_hand_was_behind_the_door() -> None:
+    """The arm alone draws the door ajar, gets round its edge, pushes, and comes back to rest."""
+    env = make("open_fridge", base_movement=False)
+    env.reset(options={"index": 1})
+    goal, name = np.array([env.goal.position]), env.goal.articulation
+    memory: dict[str, Any] = {}
+    oracle = make_oracle("open_fridge", False)
+    oracle.reset(env.sim, env.goal)
+    told, ajar = [], 0.0
+    for _ in range(env.max_steps):
+        told.append(float(env.observe(env.sim, "laser", goal, memory)["has_passed"][0]))
+        if not any(told):
+            ajar = env.sim.joint_pos(name)
+        if env.at_goal(env.sim.joint_pos(name)) and at_rest(env.sim):
+            break
+        env.sim.step(oracle.act(env.sim))
+    assert told[0] == told[-1] == 0.0
+    assert np.count_nonzero(np.diff(told)) == 2  # set once, and cleared at rest
+    assert 0.3 < ajar < 0.7, "it was set where the door stood ajar, before it was pushed"
 
 
 def test_close_remembers_that_the_hand_was_where_the_closed_handle_is() -> None:
