@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hab import robot
 from hab.arm import PAN_X_M, ArmPose, resting_near, solve, travel_steps
@@ -23,9 +22,9 @@ ROD_M, HAND_HALF_M = 0.10, 0.045
 """Length of the slender rod behind the cup's rim, and half the thickness of the hand behind it."""
 REST_COST = 150.0
 REACH_STEP_M = 0.04
-REACHES_M = np.arange(0.42, 1.13, REACH_STEP_M)
+REACHES_M = tuple(np.arange(0.42, 1.13, REACH_STEP_M).tolist())
 """The arm's reaches that are tried."""
-ABOUT_M, OFF_COST = np.array((0.0, -0.015, 0.015, -0.03, 0.03)), 3000.0
+ABOUT_M, OFF_COST = (0.0, -0.015, 0.015, -0.03, 0.03), 3000.0
 """How far a base that cannot move may stand off the place that a reach needs, and what that costs per metre."""
 
 
@@ -62,11 +61,11 @@ def choose_reach(
     height = float(position[2]) if cup_height_m is None else cup_height_m
     now = math.hypot(position[0] - x, position[1] - y)
     lifts = [share * lift_m for share in (1.0, 0.75, 0.5)] + [0.02]
-    distances = [REACHES_M] if base_movement else [now - ahead_m - PAN_X_M + ABOUT_M, REACHES_M]
+    from_here = [now - ahead_m - PAN_X_M + off for off in ABOUT_M]
     found = next(
         (
             found
-            for radii in distances
+            for radii in ((REACHES_M,) if base_movement else (from_here, REACHES_M))
             for lift in lifts
             if (found := reaches(height, pitches, clear_m, lift, stretch_m, radii))
         ),
@@ -116,7 +115,7 @@ def reaches(
     clear_m: Callable[[float], float],
     lift_m: float,
     stretch_m: float = 0.02,
-    radii: NDArray[np.float64] = REACHES_M,
+    radii: Sequence[float] = REACHES_M,
 ) -> list[Reach]:
     """Return the ways to have the cup at a height, cheapest first.
 
@@ -126,10 +125,10 @@ def reaches(
     found = []
     for pitch in pitches:
         for radius in radii:
-            at = ArmPose(0.0, float(radius), height_m, pitch)
+            at = ArmPose(0.0, radius, height_m, pitch)
             q = solve(at)
             before = solve(backed_off(at, clear_m(pitch)))
-            above = solve(ArmPose(0.0, float(radius), height_m + lift_m, pitch))
+            above = solve(ArmPose(0.0, radius, height_m + lift_m, pitch))
             # The base will not stop to the centimetre.
             short, long = (
                 solve(backed_off(replace(at, radius=at.radius + error), clear_m(pitch))) for error in (-0.02, 0.02)
@@ -140,7 +139,7 @@ def reaches(
             assert q is not None and before is not None and above is not None
             there = travel_steps(robot.REST_Q, before) + travel_steps(before, q) + travel_steps(q, above)
             cost = there + travel_steps(above, resting_near(above))
-            found.append(Reach(float(radius) + PAN_X_M, pitch, cost, lift_m))
+            found.append(Reach(radius + PAN_X_M, pitch, cost, lift_m))
     return sorted(found, key=lambda r: r.cost_steps)
 
 

@@ -35,6 +35,7 @@ SWING_RAD, OVER_OTHERS_M = 0.15, 0.24
 SHORT_M, OUTSIDE_M, OFF_HEIGHT_M, RISE_M = 0.62, 0.12, 0.06, 0.04
 """An arm without a base is no longer than the first, or than ends so far before boards, until it is turned to what lies
 between them and at its height, give or take; how far ahead of the cup it is sent up or down."""
+STEEPEST_RAD = 1.45
 JAMMED_RAD, BACK_STEPS = 0.08, 20
 """A turning joint so far behind its target is caught on something: the base backs out a little."""
 
@@ -128,25 +129,12 @@ def servo_to(
             if not boarded and aside > FUNNEL_M and cup.z < at.z + clear_m * math.sin(axis) - 0.02:
                 lifted = solve(ArmPose(cup.azimuth, cup.radius, cup.z + 0.04, cup.pitch))
                 q = before_q if lifted is None else lifted
-            if not (base_movement or boarded) and receptacle is not None and abs(turn) > SWING_RAD:
-                # Over whatever else stands there, up first.
+            if receptacle is not None and not base_movement:
+                depth = depth_inside(receptacle, goal)
                 over = receptacle.center[2] + OVER_OTHERS_M + cup.z - hand_bottom(sim)
-                azimuth = at.azimuth if cup.z > over - 0.04 else cup.azimuth
-                high = (solve(ArmPose(azimuth, r, over, pitch)) for r in (cup.radius, at.radius, 0.6, 0.5))
-                q = next((found for found in high if found is not None), q)
-            if not base_movement and boarded and receptacle is not None:
-                # It turns, rises and sinks in front of what it reaches into, where there is room.
-                entry = at.radius - depth_inside(receptacle, goal)
                 height = at.z + clear_m * math.sin(axis)
-                short = max(SHORT_M, entry - OUTSIDE_M)
-                if abs(turn) > SWING_RAD or (cup.radius < entry and abs(cup.z - height) > OFF_HEIGHT_M):
-                    azimuth = at.azimuth if cup.radius < short + 0.03 else cup.azimuth
-                    rise = max(-RISE_M, min(RISE_M, height - cup.z)) if abs(turn) < SWING_RAD else 0.0
-                    folded = (
-                        solve(ArmPose(azimuth, min(cup.radius, short), cup.z + rise, p))
-                        for p in (cup.pitch, *np.arange(pitch, 1.45, 0.1))
-                    )
-                    q = next((found for found in folded if found is not None), q)
+                detour = before_boards(cup, at, height, depth) if boarded else over_others(cup, at, over)
+                q = q if detour is None else detour
             if q is None and ready_q is not None:
                 q = ready_q.copy()
                 q[0] = at.azimuth
@@ -156,3 +144,36 @@ def servo_to(
         blocked = blocked + 1 if abs(speed) > 0.05 and np.hypot(*(sim.base - was)[:2]) < 0.001 else 0
         if blocked > PATIENCE:
             distance, blocked = away, 0
+
+
+def over_others(cup: ArmPose, at: ArmPose, over: float) -> NDArray[np.float64] | None:
+    """Return where (7,) an arm without a base goes that has to turn to `at`: over whatever else stands there, up first.
+
+    `over`: the cup's height (m) at which the hand passes over. None if it need not, or cannot.
+    """
+    if abs(math.remainder(at.azimuth - cup.azimuth, math.tau)) <= SWING_RAD:
+        return None
+    azimuth = at.azimuth if cup.z > over - 0.04 else cup.azimuth
+    high = (solve(ArmPose(azimuth, radius, over, at.pitch)) for radius in (cup.radius, at.radius, 0.6, 0.5))
+    return next((found for found in high if found is not None), None)
+
+
+def before_boards(cup: ArmPose, at: ArmPose, height: float, depth_m: float) -> NDArray[np.float64] | None:
+    """Return where (7,) an arm without a base goes that has to get to `at`, `depth_m` inside, between boards: it turns,
+    rises and sinks in front of them, where there is room.
+
+    `height`: the cup's on its way in (m). None if it is ready to go in, or cannot.
+    """
+    turn = math.remainder(at.azimuth - cup.azimuth, math.tau)
+    entry = at.radius - depth_m
+    if abs(turn) <= SWING_RAD and (cup.radius >= entry or abs(cup.z - height) <= OFF_HEIGHT_M):
+        return None
+    short = max(SHORT_M, entry - OUTSIDE_M)
+    azimuth = at.azimuth if cup.radius < short + 0.03 else cup.azimuth
+    rise = max(-RISE_M, min(RISE_M, height - cup.z)) if abs(turn) < SWING_RAD else 0.0
+    radius = min(cup.radius, short)
+    folded = (
+        solve(ArmPose(azimuth, radius, cup.z + rise, float(pitch)))
+        for pitch in (cup.pitch, *np.arange(at.pitch, STEEPEST_RAD, 0.1))
+    )
+    return next((found for found in folded if found is not None), None)
