@@ -29,9 +29,9 @@ NOISE = 0.3
 drawn for each episode. The base gets half of it. (Laskey et al. 2017, DART.)"""
 HANDLE_NOISE = 0.3
 """Share of the noise with a handle in hand: the cup slips off a door that is jerked."""
-PATIENCE = 1.1
+PATIENCE = 1.6
 """Oracles take their time: they may take this many times a task's steps."""
-LEARNER_SHARE, LEARNER_STEPS = 0.75, 0.6
+LEARNER_SHARE, LEARNER_STEPS = 0.75, 0.9
 """Share of episodes that the learner begins, once there is one, and for how much of a task's steps at most."""
 DONE_SHARE = 0.2
 """Share of the steps at which stopping, or letting go, is right in which a demonstration really does so: one such step
