@@ -63,6 +63,30 @@ def test_a_clone_does_and_values_what_was_shown(monkeypatch: pytest.MonkeyPatch)
     assert np.abs(out.value.numpy() - 3.0 * fresh[:, 0]).mean() < 0.2
 
 
+def test_a_clone_learns_from_images_in_a_few_looks() -> None:
+    """Where the bright half is says which way to go; 1,000 images, eight epochs."""
+    rng = np.random.default_rng(0)
+    left = rng.random(1000) < 0.5
+    images = rng.uniform(0.0, 0.5, (1000, 36, 36, 1)).astype(np.float32)
+    images[left, :, :18] += 0.5
+    images[~left, :, 18:] += 0.5
+    torch.manual_seed(0)
+    config = PolicyConfig(rnn_layers=0, previous_action=False, mlp=[64], visual="small", visual_size=32)
+    network = RecurrentPolicy(
+        spaces.Dict({"view": spaces.Box(0.0, 1.0, (36, 36, 1), np.float32)}), ACTION["arm"], config
+    )
+    every = np.ones(1000, bool)
+    rows = images.reshape(1000, -1)
+    actions = np.where(left, 0.5, -0.5)[:, None].repeat(2, axis=1).astype(np.float32)
+    none = np.zeros((1000, 0), np.uint8)
+    clone(network, Demonstrations(rows, none, actions, np.zeros(1000, np.float32), every, every), 8, 0, World())
+    with torch.no_grad():
+        previous = torch.from_numpy(network.action_layout.none).expand(1000, -1)
+        state = torch.zeros(1000, network.state_size)
+        out = network(torch.from_numpy(rows), torch.from_numpy(none), previous, state, torch.tensor([1000]))
+    assert np.abs(out.distribution.mode().numpy() - actions).mean() < 0.1
+
+
 def test_an_expert_that_does_now_this_now_that_is_not_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloning, "BATCH", 128)
     rng = np.random.default_rng(0)
