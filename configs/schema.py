@@ -84,8 +84,6 @@ class TrainSkillConfig:
     """Control steps (1/30 s) that each action is held for. Training's steps are such actions."""
     chain_starts: float = 0.0
     """Share of the start states that are as the chain hands over, instead of the task's own."""
-    board_starts: float = 0.0
-    """Share of Pick's and Place's start states that are between boards or in a drawer in any case."""
     demonstrations: DemonstrationsConfig = field(default_factory=DemonstrationsConfig)
     out: str = ""
     """The run's folder."""
@@ -113,9 +111,8 @@ def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
     config.policy.check()
     if config.action_repeat < 1:
         raise ConfigError(f"action_repeat={config.action_repeat}: must be at least 1")
-    for name in ("chain_starts", "board_starts"):
-        if not 0.0 <= getattr(config, name) <= 1.0:
-            raise ConfigError(f"{name}={getattr(config, name)}: must lie between 0 and 1")
+    if not 0.0 <= config.chain_starts <= 1.0:
+        raise ConfigError(f"chain_starts={config.chain_starts}: must lie between 0 and 1")
     shown = config.demonstrations
     least_of = {"rounds": 0, "episodes": 1, "epochs": 1}
     for name, least in least_of.items():

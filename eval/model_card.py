@@ -74,7 +74,6 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "obs": config.obs,
         "action_repeat": config.action_repeat,
         "chain_starts": config.chain_starts,
-        "board_starts": config.board_starts,
         "demonstrations": asdict(config.demonstrations),
     }
 
@@ -114,11 +113,6 @@ def _after_program(command: list[str]) -> list[str]:
         at = arguments.index("--out")
         arguments = arguments[:at] + arguments[at + 2 :]
     return arguments
-
-
-def _boards(policy: dict[str, Any]) -> str:
-    share = policy.get("board_starts", 0.0)
-    return f", {share:.0%} are between boards or in a drawer in any case" if share else ""
 
 
 def _cloning(shown: dict[str, Any], seconds: int | None) -> list[str]:
@@ -224,8 +218,8 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         + (", less where the hand takes or loses something" if repeat > 1 else "")
         + ".",
         f"- {policy['chain_starts']:.0%} of the training episodes start as the chain of skills hands over "
-        f"(`skills/starts.py`){_boards(policy)}; evaluation has the task's own starts only. The curve is of all "
-        "together, and of actions drawn with all their noise.",
+        "(`skills/starts.py`); evaluation has the task's own starts only. The curve is of both together, and of "
+        "actions drawn with all their noise.",
         "- Some observations are computed from others and from the policy's own actions: where the goal is for the "
         "arm, how far its joints are behind their targets, and for Navigate, Pick and Place the way on a map drawn "
         "from laser, head scan and odometry, and what has been seen near the goal (README, The simulator).",

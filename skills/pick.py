@@ -14,7 +14,7 @@ from hab.measures import AT_REST_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
-from skills.starts import Start, StartKind, draw_episode, draw_target, moved_receptacle, working_poses
+from skills.starts import Start, StartKind, draw_episode, moved_receptacle, working_poses
 from skills.task import ARM_KEYS, SkillTask, State, ee_distance, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -40,7 +40,7 @@ class Pick(SkillTask[PickState]):
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
-        target = draw_target(scene, rng, episode, "start", self.at_boards)
+        target = episode.targets[int(rng.integers(len(episode.targets)))]
         receptacle = moved_receptacle(scene, target.start_receptacle, episode.joints)
         position = episode.objects[target.object][0]
         goal = Goal(target.start_pos, target.object)

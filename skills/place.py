@@ -14,7 +14,7 @@ from hab.measures import AT_REST_M, PLACED_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
-from skills.starts import TILTS_RAD, Start, StartKind, draw_episode, draw_target, working_poses
+from skills.starts import TILTS_RAD, Start, StartKind, draw_episode, working_poses
 from skills.task import ARM_KEYS, SkillTask, State, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -46,7 +46,7 @@ class Place(SkillTask[PlaceState]):
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
-        target = draw_target(scene, rng, episode, "goal", self.at_boards)
+        target = episode.targets[int(rng.integers(len(episode.targets)))]
         receptacle = scene.receptacle(target.goal_receptacle)
         goal = Goal(target.goal_pos, target.object)
         tilt = 0.0

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.episodes import REACH_M, Episode, Target, Unsolvable, approach_poses, make_episode
+from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M
 from hab.navgrid import NavGrid
 from hab.objects import OBJECTS
@@ -59,20 +59,6 @@ def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int)
     scenario = str(rng.choice(("tidy_house", "prepare_groceries", "set_table"), p=(0.5, 0.25, 0.25)))
     episode = make_episode(scenario, split, index)
     return opened(scene, episode, rng) if scenario == "set_table" else episode
-
-
-def draw_target(
-    scene: Scene, rng: np.random.Generator, episode: Episode, end: Literal["start", "goal"], at_boards: bool
-) -> Target:
-    """Draw a target of an episode; `at_boards`: one whose start or goal is between boards or in a drawer. Raises
-    `Unsolvable` if there is none."""
-    targets = episode.targets
-    if at_boards:
-        places = {t.object: scene.receptacle(getattr(t, f"{end}_receptacle")) for t in targets}
-        targets = tuple(t for t in targets if places[t.object].under_board or places[t.object].kind == "drawer")
-    if not targets:
-        raise Unsolvable
-    return targets[int(rng.integers(len(targets)))]
 
 
 def opened(scene: Scene, episode: Episode, rng: np.random.Generator) -> Episode:

@@ -143,21 +143,15 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         render_mode: str | None = None,
         action_repeat: int = 1,
         chain_starts: float = 0.0,
-        board_starts: float = 0.0,
     ) -> None:
         """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
         hand takes or loses something.
 
         `chain_starts`: share of the start states, for training, that are as the chain hands over, not the task's own.
-
-        `board_starts`: share, for training, where the object or its goal lies between boards or in a drawer (Pick and
-        Place); the others have it as often as the scenarios do.
         """
         self._sampler = EpisodeSampler(split, index)
         self.split, self.obs, self.base_movement = split, obs, base_movement
-        self.action_repeat, self._chain_starts, self._board_starts = action_repeat, chain_starts, board_starts
-        self.at_boards = False
-        """Whether the start that is being drawn is to lie so."""
+        self.action_repeat, self._chain_starts = action_repeat, chain_starts
         self.render_mode = render_mode
         self.sim = make_simulator()
         self.action_space = action_space(self.action_parts(base_movement))
@@ -314,8 +308,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Find start state `index` and put the simulator there: a pure function of skill, variant, split and index."""
         scene = load_scene(scene_seed(self.split, index))
         variant = [SKILLS.index(self.skill), int(self.base_movement), SPLITS.index(self.split), index]
-        kinds = np.random.default_rng([*variant, _ATTEMPTS])
-        chain, self.at_boards = kinds.random() < self._chain_starts, bool(kinds.random() < self._board_starts)
+        chain = np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
         for attempt in range(_ATTEMPTS):
             rng = np.random.default_rng([*variant, attempt])
             try:

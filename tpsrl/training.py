@@ -67,7 +67,6 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "base_movement": config.nav,
         "action_repeat": config.action_repeat,
         "chain_starts": config.chain_starts,
-        "board_starts": config.board_starts,
     }
     try:
         trainer = Trainer(

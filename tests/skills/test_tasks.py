@@ -395,22 +395,6 @@ def test_open_remembers_that_it_has_held_the_handle() -> None:
     assert env.observation()["has_held"][0] == 0.0
 
 
-@pytest.mark.parametrize(("skill", "end"), [("pick", "start"), ("place", "goal")])
-def test_starts_can_be_had_between_boards(skill: str, end: str) -> None:
-    def share(board_starts: float) -> float:
-        env: Any = make_env(skill, "train", board_starts=board_starts).unwrapped
-        found = []
-        for index in range(20):
-            env.reset(options={"index": index})
-            target = next(t for t in env.start.episode.targets if t.object == env.goal.object)
-            place = env.sim.scene.receptacle(getattr(target, f"{end}_receptacle"))
-            found.append(place.under_board or place.kind == "drawer")
-        return float(np.mean(found))
-
-    assert share(1.0) == 1.0
-    assert 0.0 < share(0.0) < 1.0
-
-
 def test_open_remembers_where_the_hand_last_had_the_handle() -> None:
     """Drawn out by the oracle: told in the base's frame, whether the handle is held or not, wherever the base goes."""
     env = make("open_cabinet")
