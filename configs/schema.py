@@ -67,6 +67,8 @@ class DemonstrationsConfig:
     """In each round."""
     epochs: int = 15
     """Passes over all that has been shown so far, after each round."""
+    learner_share: float = 0.6
+    """The policy begins an episode for this share of a task's steps at most, before the oracle takes over."""
     run: str = ""
     """A run's folder: begin with the clone that it began with, instead of cloning anew."""
 
@@ -119,6 +121,8 @@ def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
         number = getattr(shown, name)
         if number < least:
             raise ConfigError(f"demonstrations.{name}={number}: must be at least {least}")
+    if not 0.0 < shown.learner_share <= 1.0:
+        raise ConfigError(f"demonstrations.learner_share={shown.learner_share}: must lie above 0 and be 1 at most")
     if shown.rounds and config.policy.previous_action:
         raise ConfigError(
             "demonstrations.rounds: clones a policy that is not told its previous action; set "

@@ -31,8 +31,8 @@ HANDLE_NOISE = 0.3
 """Share of the noise with a handle in hand: the cup slips off a door that is jerked."""
 PATIENCE = 1.6
 """Oracles take their time: they may take this many times a task's steps."""
-LEARNER_SHARE, LEARNER_STEPS = 0.75, 0.9
-"""Share of episodes that the learner begins, once there is one, and for how much of a task's steps at most."""
+LEARNER_BEGINS = 0.75
+"""Share of episodes that the learner begins, once there is one."""
 DONE_SHARE = 0.2
 """Share of the steps at which stopping, or letting go, is right in which a demonstration really does so: one such step
 in an episode would be too few to learn from."""
@@ -61,6 +61,8 @@ class Job:
     """The learner's; None: the oracle begins every episode."""
     episodes: int
     seed: tuple[int, ...]
+    learner_share: float
+    """Of a task's steps, for which the learner begins an episode at most."""
 
 
 def clone_oracle(
@@ -163,8 +165,9 @@ class _Player:
         task.reset()
         # An oracle that knows where an object is to go takes it accordingly; a policy cannot know.
         task.sim.episode = replace(task.sim.episode, targets=())
-        if self.job.weights is not None and rng.random() < LEARNER_SHARE:
-            for _ in range(int(rng.integers(LEARNER_STEPS * task.max_steps / PATIENCE / self.repeat))):
+        if self.job.weights is not None and rng.random() < LEARNER_BEGINS:
+            most = self.job.learner_share * task.max_steps / PATIENCE / self.repeat
+            for _ in range(int(rng.integers(most))):
                 step, over = self._learner_plays()
                 steps.append(step)
                 if over:

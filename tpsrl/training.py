@@ -126,7 +126,8 @@ def _clone_oracle(config: TrainSkillConfig, task: dict[str, Any], out: Path, pol
     """Give the policy its first weights, and keep them as a run of their own in `out`/cloned."""
     shown, start = config.demonstrations, time.monotonic()
     gamma, episodes = config.train.gamma, shown.episodes
-    job = Job(config.skill, task, gamma, config.policy, None, episodes, (config.train.seed,))
+    seed = (config.train.seed,)
+    job = Job(config.skill, task, gamma, config.policy, None, episodes, seed, shown.learner_share)
     cores = os.cpu_count() or 1
     threads = torch.get_num_threads()
     torch.set_num_threads(cores)

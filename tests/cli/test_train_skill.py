@@ -54,6 +54,7 @@ BAD = {
     "skill as override": (["pick", "+skill=place"], "argument or option for skill"),
     "hydra's own override": (["pick", "hydra.run.dir=x"], "only keys of configs/train_skill.yaml"),
     "negative rounds": (["pick", "demonstrations.rounds=-1"], "must be at least 0"),
+    "no share": (["pick", "demonstrations.learner_share=0"], "must lie above 0 and be 1 at most"),
     "no demonstrations": (["pick", "demonstrations.episodes=0"], "must be at least 1"),
     "no clone there": (["pick", "demonstrations.run=/no/such"], "holds no cloned/policy.safetensors"),
     "clone told its previous action": (["pick", "policy.previous_action=true"], "policy.previous_action=false"),

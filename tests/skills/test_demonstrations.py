@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def job(skill: str, episodes: int, weights: Any = None, **task: Any) -> Job:
     config = load_train_config([f"skill={skill}"])
     settings = {**TASK, **task}
     policy = fit_policy(config.policy, skill, "laser", settings["base_movement"])
-    return Job(skill, settings, 0.99, policy, weights, episodes, (0,))
+    return Job(skill, settings, 0.99, policy, weights, episodes, (0,), 0.6)
 
 
 def network(skill: str) -> RecurrentPolicy:
@@ -99,6 +100,16 @@ def test_the_learner_begins_and_the_oracle_takes_over() -> None:
     compass = fresh.obs_layout.keys[[key.name for key in fresh.obs_layout.keys].index("goal_to_agent_gps_compass")]
     distance, heading = later.floats[stops, compass.start], later.floats[stops, compass.start + 1]
     assert (distance < NAV_DISTANCE_M).all() and (np.abs(heading) < NAV_ANGLE_RAD).all()
+
+
+def test_the_learner_begins_for_its_share_of_the_steps_at_most() -> None:
+    weights = {name: value.numpy() for name, value in network("open_cabinet").state_dict().items()}
+
+    def longest(share: float) -> int:
+        played = shown(list(demonstrate(replace(job("open_cabinet", 12, weights), learner_share=share), 2)))
+        return max(int((~part).sum()) for part in np.split(played.expert, np.flatnonzero(played.starts)[1:]))
+
+    assert 1 <= longest(0.05) < 0.05 * 600 / 3 < longest(0.6) < 0.6 * 600 / 3
 
 
 def test_cloning_an_oracle_in_rounds_gets_nearer_to_it() -> None:
