@@ -42,8 +42,8 @@ CASES = {
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose laser or depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=habitat"], "only mujoco"),
     "not in the zoo yet": (
-        ["eval", "open_fridge", "--skills", "zoo", "--no-skill-nav"],
-        "holds no policy of open_fridge",
+        ["eval", "open_fridge", "--skills", "zoo", "sim.obs=depth"],
+        "holds no policy of open_fridge with base movement for depth",
     ),
     "no checkpoint folder": (["eval", "tidy_house", "--skills", "/no/such"], "no such folder"),
     "no episodes": (["eval", "tidy_house", "--episodes", "0"], "0 is not in the range"),
