@@ -19,9 +19,11 @@ from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script
 
 PITCHES_RAD = np.linspace(0.1, 1.4, 40)
+"""Any will do: a door is tall."""
 PAST_M, LEAST_M, STRETCHED_M = 0.14, 0.03, 1.12
 """The cup gets so far behind the edge, and has to be so far behind it at least; it reaches so far from the shoulder."""
 TOUCHING_M, DRAW_M = 0.11, 0.03
+"""Within this of the edge the hand's side touches it, and the hand is drawn back by so much, per control step."""
 SHORT_M = 0.07
 """… or stops so far before it, to get past it."""
 BESIDE_M = 0.17
