@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hab.arm import PAN_X_M, ArmPose, forward, solve
+from hab.arm import ArmPose, cup_pose, forward, solve
 from hab.openings import link_to_world
 from hab.scene import Articulation
 from hab.simulator import Simulator
@@ -84,8 +84,8 @@ def sweep_open(motion: Motion, name: str, wide: float, base_movement: bool, time
 def free_edge(sim: Simulator, name: str) -> _Edge:
     """Return where a door's free edge is for the arm."""
     a = sim.scene.articulation(name)
-    x, y, z = in_base(sim, np.asarray(link_to_world(a, sim.joint_pos(name), _edge_of(a))))
-    return _Edge(math.atan2(y, x - PAN_X_M), math.hypot(x - PAN_X_M, y), -math.copysign(1.0, a.axis[2]))
+    at = cup_pose(in_base(sim, np.asarray(link_to_world(a, sim.joint_pos(name), _edge_of(a)))), 0.0)
+    return _Edge(at.azimuth, at.radius, -math.copysign(1.0, a.axis[2]))
 
 
 def _edge_of(a: Articulation) -> tuple[float, float, float]:
