@@ -178,13 +178,15 @@ class Open(Articulated):
     """Where the hand last had the handle is remembered: to take it up there again, and to know how far it was drawn."""
 
     parts = (ARM, GRIP)
+    drawn_m: ClassVar[float]
+    """How far (m, as the crow flies) its handle lies from where it is closed when it has been opened far enough."""
     memories: ClassVar = {"has_held": lambda sim, goal: sim.held != ""}
     """Nothing else tells a drawer that is open from one that is closed: the laser looks under it."""
 
     @classmethod
     def observed_space(cls, obs: str) -> spaces.Dict:
         space = super().observed_space(obs)
-        return spaces.Dict({**space.spaces, "handle_drawn": sensors.vector_space(2)})
+        return spaces.Dict({**space.spaces, "handle_drawn": sensors.vector_space(3)})
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
@@ -194,7 +196,8 @@ class Open(Articulated):
         read, pose = super().observe(sim, obs, handle, memory), RobotPose(sim)
         read["handle_start_sensor"] = sensors.in_ee_frame(pose, goal)
         before, now = sensors.in_base_frame(pose, goal[0]), sensors.in_base_frame(pose, handle[0])
-        read["handle_drawn"] = np.array((now[0] - before[0], now[1] - before[1]), np.float32)
+        ahead, left = now[0] - before[0], now[1] - before[1]
+        read["handle_drawn"] = np.array((ahead, left, math.hypot(ahead, left) - cls.drawn_m), np.float32)
         return read
 
     def at_goal(self, position: float) -> bool:
@@ -216,6 +219,7 @@ class Close(Articulated):
 class OpenCabinet(Open):
     skill, kind = "open_cabinet", "cabinet"
     goal_position = DRAWER_OPEN_M
+    drawn_m = DRAWER_OPEN_M - OPEN_SLACK
     box_x_m, box_y_m = (0.80, 0.95), (-0.35, 0.35)
     rest_reward_per_m = 10.0
 
@@ -226,6 +230,7 @@ class OpenFridge(Open):
 
     skill, kind = "open_fridge", "fridge"
     goal_position = FRIDGE_OPEN_RAD
+    drawn_m = 0.763
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
     # From where the arm draws the door ajar and then gets round its edge; nearer to the hinge if a wall is in the way.
     fixed_boxes_m = ((0.95, 1.05), (0.38, 0.53)), ((1.08, 1.17), (0.04, 0.20))

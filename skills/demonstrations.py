@@ -218,7 +218,7 @@ class _Player:
         none, rows = torch.from_numpy(network.action_layout.none)[None], (floats, bytes_)
         out = network(*(torch.from_numpy(row)[None] for row in rows), none, self.state, torch.tensor([1]))
         self.state = out.state
-        flat = out.distribution.play(torch.from_numpy(self.rng.random((1, network.noise_size))))
+        flat = network.play(out, torch.from_numpy(self.rng.random((1, network.noise_size))))
         action, held = network.action_layout.decode(flat[0].numpy()), task.sim.held
         action.pop(STOP, None)  # what it would stop at is for the oracle to mend
         over = False

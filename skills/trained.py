@@ -24,8 +24,8 @@ class WeightsError(ValueError):
 
 
 class TrainedPolicy:
-    """Plays a skill with a `RecurrentPolicy` as it was trained: actions are drawn, and held for `action_repeat` control
-    steps (skills/task.py).
+    """Plays a skill with a `RecurrentPolicy` as it was trained: actions are held for `action_repeat` control steps
+    (skills/task.py), and motions drawn, unless `policy.deterministic`.
 
     Drawn rather than the most probable ones, because a policy that may stop at any moment, with a small probability
     each, never does so otherwise. They come from numpy's global generator, which an evaluation seeds for each episode.
@@ -78,7 +78,7 @@ class TrainedPolicy:
             torch.from_numpy(floats), torch.from_numpy(bytes_), self._previous, self._state, torch.tensor([1])
         )
         noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
-        self._previous, self._state, self.value = out.distribution.play(noise), out.state, float(out.value)
+        self._previous, self._state, self.value = network.play(out, noise), out.state, float(out.value)
         decoded = network.action_layout.decode(self._previous[0].numpy())
         assert isinstance(decoded, Mapping)
         self._action = dict(decoded)

@@ -51,6 +51,8 @@ class PolicyConfig:
     """Action part -> its own `initial_std`."""
     initial_bias: dict[str, float] = field(default_factory=dict)
     """Action part -> bias of its head's output at the start: a gaussian's mean, or a bernoulli's logit."""
+    deterministic: bool = False
+    """In use, Gaussian parts play their mean too; training draws them in any case."""
 
     def check(self) -> None:
         """Raise `ConfigError` at the first senseless size; the rest depends on the spaces and is checked with them."""

@@ -60,6 +60,7 @@ class RecurrentPolicy(nn.Module):
             layers += [linear, nn.Tanh()]
             size = hidden
         self.mlp = nn.Sequential(*layers)
+        self._deterministic = config.deterministic
 
         self.lstm: nn.LSTM | None = None
         if config.rnn_layers > 0:
@@ -93,6 +94,10 @@ class RecurrentPolicy(nn.Module):
         if self.lstm is not None:
             features, state = _recur(self.lstm, features, state, batch_sizes)
         return Output(self.action_head(features), self.value_head(features).squeeze(1), state)
+
+    def play(self, out: Output, noise: Tensor) -> Tensor:
+        """Return the actions (n, A) that are played in use; `noise` as `ActionDistribution.sample` takes it."""
+        return out.distribution.mode() if self._deterministic else out.distribution.play(noise)
 
     def learn_normalization(self, floats: Tensor, bytes_: Tensor, world: World) -> None:
         """Take a rollout's observations into account, if the vectors among them are normalised."""

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hab import robot, sensors
 from hab.episodes import SKILLS, load_grid, load_scene
 from hab.mapping import LaserMap
-from hab.measures import at_rest, ee_in_base
-from hab.openings import grid_with_openings, opened_boxes
+from hab.measures import OPEN_SLACK, at_rest, ee_in_base
+from hab.openings import grid_with_openings, handle_at, opened_boxes
+from hab.scene import DRAWER_OPEN_M
 from hab.sensors import arm_effort
 from skills import TASKS, make_env
 from skills.articulated import TOUCH_M, ArticulatedState, handle_reward, state_reward
@@ -395,6 +396,17 @@ def test_open_remembers_that_it_has_held_the_handle() -> None:
     assert env.observation()["has_held"][0] == 0.0
 
 
+@pytest.mark.parametrize("skill", ["open_fridge", "open_cabinet"])
+def test_open_knows_how_far_a_handle_is_to_be_drawn(skill: str) -> None:
+    env = make(skill)
+    for index in range(3):
+        env.reset(options={"index": index})
+        articulation = env.sim.scene.articulation(env.goal.articulation)
+        ways = (math.dist(handle_at(articulation, 0.0), handle_at(articulation, at)) for at in np.arange(0.3, 1.3, 0.002))
+        opened = (env.at_goal(at) for at in np.arange(0.3, 1.3, 0.002))
+        assert next(way for way, so in zip(ways, opened, strict=True) if so) == pytest.approx(env.drawn_m, abs=0.003)
+
+
 def test_open_remembers_where_the_hand_last_had_the_handle() -> None:
     """Drawn out by the oracle: told in the base's frame, whether the handle is held or not, wherever the base goes."""
     env = make("open_cabinet")
@@ -406,18 +418,19 @@ def test_open_remembers_where_the_hand_last_had_the_handle() -> None:
     drawn, had = [], ""
     for _ in range(env.max_steps):
         read = env.observe(env.sim, "laser", goal, memory)
-        drawn.append(float(np.hypot(*read["handle_drawn"])))
+        drawn.append(float(np.hypot(*read["handle_drawn"][:2])))
         if had and not env.sim.held:
             break
         had = env.sim.held
         env.sim.step(oracle.act(env.sim))
     opened_m = env.sim.joint_pos(env.goal.articulation)
     assert drawn[0] == 0.0 and opened_m > 0.3
+    assert read["handle_drawn"][2] == pytest.approx(drawn[-1] - (DRAWER_OPEN_M - OPEN_SLACK), abs=1e-5)
     assert drawn[-1] == pytest.approx(opened_m, abs=0.03)
     for _ in range(30):
         env.sim.step({**oracle.act(env.sim), "base_vel": np.array((-0.5, 0.3), np.float32)})
     later = env.observe(env.sim, "laser", goal, memory)
-    assert float(np.hypot(*later["handle_drawn"])) == pytest.approx(drawn[-1], abs=1e-5)
+    assert float(np.hypot(*later["handle_drawn"][:2])) == pytest.approx(drawn[-1], abs=1e-5)
     to_handle = sensors.in_ee_frame(sensors.RobotPose(env.sim), np.array([env.sim.handle_pos(env.goal.articulation)]))
     assert np.linalg.norm(to_handle) > 0.2
     assert np.linalg.norm(later["cup_to_goal"]) == pytest.approx(np.linalg.norm(to_handle), abs=0.1)
