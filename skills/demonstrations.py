@@ -29,7 +29,7 @@ NOISE = 0.3
 drawn for each episode. The base gets half of it. (Laskey et al. 2017, DART.)"""
 HANDLE_NOISE = 0.3
 """Share of the noise with a handle in hand: the cup slips off a door that is jerked."""
-PATIENCE = 1.6
+PATIENCE = 2.0
 """Oracles take their time: they may take this many times a task's steps."""
 LEARNER_BEGINS = 0.75
 """Share of episodes that the learner begins, once there is one."""

@@ -53,8 +53,8 @@ PULL_PAN_RAD = 0.3
 """The arm pans so far towards a door's hinge as it is drawn: the base that backs out then gets round to that side, and
 the hand does not get edgewise to the door as soon."""
 DRAW_RADIUS_M = 0.98
-"""How far before the arm's pan axis the base keeps a door's handle: the middle of what the arm reaches with a flat hand,
-and the same whatever the door was taken hold of from, which a policy does not see."""
+"""So far before the arm's pan axis the base keeps a door's handle: amid what the arm reaches with a flat hand, and
+the same wherever the door was taken hold of from, which a policy does not see."""
 OFF_M, FOLD_M = 0.08, 0.25
 """From a door that is let go the hand comes off along its front's direction, and where there is no room behind the base
 it comes back before it folds, or it would take the door along."""

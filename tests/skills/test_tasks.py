@@ -402,7 +402,9 @@ def test_open_knows_how_far_a_handle_is_to_be_drawn(skill: str) -> None:
     for index in range(3):
         env.reset(options={"index": index})
         articulation = env.sim.scene.articulation(env.goal.articulation)
-        ways = (math.dist(handle_at(articulation, 0.0), handle_at(articulation, at)) for at in np.arange(0.3, 1.3, 0.002))
+        ways = (
+            math.dist(handle_at(articulation, 0.0), handle_at(articulation, at)) for at in np.arange(0.3, 1.3, 0.002)
+        )
         opened = (env.at_goal(at) for at in np.arange(0.3, 1.3, 0.002))
         assert next(way for way, so in zip(ways, opened, strict=True) if so) == pytest.approx(env.drawn_m, abs=0.003)
 
