@@ -89,13 +89,20 @@ class Evaluation:
 
 
 def evaluate(
-    request: Request, workers: int = 1, on_result: Callable[[EpisodeResult], None] | None = None
+    request: Request,
+    workers: int = 1,
+    on_result: Callable[[EpisodeResult], None] | None = None,
+    known: Sequence[EpisodeResult] = (),
 ) -> Evaluation:
-    """Evaluate with `workers` processes (1: in this one). Ctrl-C and errors return what was measured so far."""
+    """Evaluate with `workers` processes (1: in this one). Ctrl-C and errors return what was measured so far.
+
+    `known`: episodes that were measured before, and are not played again.
+    """
     start = time.perf_counter()
-    results: list[EpisodeResult] = []
+    results = list(known)
+    indices = sorted(set(range(request.episodes)) - {result.index for result in known})
     interrupted, problem = False, ""
-    source = _in_process(request) if workers == 1 else _in_pool(request, workers)
+    source = _in_process(request, indices) if workers == 1 else _in_pool(request, workers, indices)
     try:
         for result in source:
             results.append(result)
@@ -185,21 +192,21 @@ def _policies(agent: Agent, name: str, obs: str) -> dict[str, SkillPolicy]:
     return load_policies(agent, name, obs)
 
 
-def _in_process(request: Request) -> Generator[EpisodeResult]:
-    for index in range(request.episodes):
+def _in_process(request: Request, indices: Sequence[int]) -> Generator[EpisodeResult]:
+    for index in indices:
         yield run_episode(request, index)
 
 
-def _in_pool(request: Request, workers: int) -> Generator[EpisodeResult]:
+def _in_pool(request: Request, workers: int, indices: Sequence[int]) -> Generator[EpisodeResult]:
     """Yield results as they come. Fresh (spawned) processes: OpenGL and threads do not survive a fork."""
     others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=die_with_parent)
     # Not `concurrent.futures.wait`: an interrupt in it can leave futures locked, and then the pool never ends.
     done: SimpleQueue[Future[EpisodeResult]] = SimpleQueue()
-    waiting = request.episodes
+    waiting = len(indices)
     try:
         with _signals_held_back():
-            for index in range(request.episodes):
+            for index in indices:
                 pool.submit(run_episode, request, index).add_done_callback(done.put)
         while waiting:
             result = done.get().result()

@@ -13,6 +13,7 @@ import numpy as np
 
 from hab.actions import SIZES, Action
 from hab.episodes import SKILLS, Episode
+from hab.measures import planar_distance
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
 from planner.task_planner import plan
@@ -77,6 +78,13 @@ def load_policies(agent: Agent, name: str, obs: str = "laser") -> dict[str, Skil
     return policies
 
 
+def weights_of(agent: Agent, name: str, obs: str = "laser") -> dict[str, Path]:
+    """Return the weights that `name` is played with, by the policies' names; none for oracles. Raises `AgentError`."""
+    if agent.skills == "oracle":
+        return {}
+    return {entry.name: entry.folder / WEIGHTS for entry in _entries(agent, name, obs).values()}
+
+
 def _entries(agent: Agent, name: str, obs: str) -> dict[str, Entry]:
     """Return the trained policy of every skill that `name` needs. Raises `AgentError`."""
     try:
@@ -138,14 +146,16 @@ def play_skill(
     policy.reset(task.sim, task.goal)
     spaces = env.action_space.spaces  # type: ignore[attr-defined]
     steps, over, info = 0, False, dict[str, Any]()
+    start_m, driven_m = planar_distance(task.sim, task.goal.position), 0.0
     while not over:
+        was = task.sim.base
         wanted = policy.act(task.sim)
         action = {part: wanted.get(part, np.zeros(SIZES[part], np.float32)) for part in spaces}
         _, _, terminated, truncated, info = env.step(action)
         steps, over = steps + 1, terminated or truncated
+        driven_m += float(np.hypot(*(task.sim.base - was)[:2]))
         if on_step is not None:
             on_step(action)
-    if info["success"]:
-        return TraceRow(0, skill, "", "", 0, steps, "success", "")
-    reason = str(info.get("reason") or "timeout")
-    return TraceRow(0, skill, "", "", 0, steps, "timeout" if reason == "timeout" else "failed", reason)
+    reason = "" if info["success"] else str(info.get("reason") or "timeout")
+    outcome = "success" if info["success"] else "timeout" if reason == "timeout" else "failed"
+    return TraceRow(0, skill, "", "", 0, steps, outcome, reason, round(start_m, 3), round(driven_m, 3))

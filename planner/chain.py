@@ -57,6 +57,10 @@ class TraceRow:
     """"success", "failed" (ended, but not with its post-condition) or "timeout"."""
     reason: str
     """Why it did not succeed; "" if it did."""
+    start_m: float = 0.0
+    """Planar distance of the base from the call's goal when it began; 0 where the physics became unstable."""
+    driven_m: float = 0.0
+    """Length of the base's path during the call; 0 where the physics became unstable."""
 
 
 @dataclass
@@ -70,6 +74,8 @@ class ChainResult:
     """The first skill call that did not do its job in the stage that was missed; "" on success."""
     reason: str = ""
     trace: list[TraceRow] = field(default_factory=list)
+    driven_m: float = 0.0
+    """Length of the base's path."""
 
     @property
     def success(self) -> bool:
@@ -99,13 +105,15 @@ def run_chain(
     result = ChainResult([False] * len(names))
 
     def advance(stage: int, action: Action) -> None:
+        was = sim.base
         sim.step(action)
         result.steps += 1
+        result.driven_m += float(np.hypot(*(sim.base - was)[:2]))
         if on_step is not None:
             on_step(stage, action, result.interactions)
 
     for stage, step in enumerate(plan):
-        start = result.steps
+        start, start_m, driven_m = result.steps, planar_distance(sim, step.goal.position), result.driven_m
         deadline = min(start + limits.skills[step.skill], limits.episode)
         spec = specs[step.skill]
         parts = tuple(p for p in spec.parts if p != BASE or base_movement or step.skill == "navigate")
@@ -121,7 +129,18 @@ def run_chain(
         else:
             outcome, reason = "success", ""
         result.trace.append(
-            TraceRow(stage, step.skill, step.action, step.interaction, start, result.steps, outcome, reason)
+            TraceRow(
+                stage,
+                step.skill,
+                step.action,
+                step.interaction,
+                start,
+                result.steps,
+                outcome,
+                reason,
+                round(start_m, 3),
+                round(result.driven_m - driven_m, 3),
+            )
         )
         if not ended or missed:
             break

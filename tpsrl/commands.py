@@ -1,4 +1,4 @@
-"""`tpsrl`: train-skill, publish-skill, skills, eval, render, plan, doctor.
+"""`tpsrl`: train-skill, publish-skill, skills, eval, ablate, render, plan, doctor.
 
 Exit codes: 0 done, 2 bad usage or input, 1 failure. Bad input of any kind ends in one line on stderr. Rooms are
 imported inside the commands, so `--help` is immediate.
@@ -155,6 +155,76 @@ def evaluate_command(
         return
     for index, film in enumerate(films):
         _render(name, index, film, config, agent, flags["split"])
+
+
+@cli.command("ablate")
+@click.argument("scenario", metavar="SCENARIO", type=Name("scenario", SCENARIOS))
+@click.argument("overrides", nargs=-1)
+@click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs.")
+@click.option("--split", default="val", show_default=True, type=Name("split", SPLITS))
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of what skills draw.")
+@click.option("--episodes", default=100, show_default=True, type=click.IntRange(min=1), help="Per agent.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
+@click.option("--agent", "keys", multiple=True, metavar="AGENT", help="Only this one; may be given again.")
+@click.option("--out", type=Path, metavar="DIR", help="Default: outputs/ablate/SCENARIO_SPLIT.")
+def ablate_command(
+    scenario: str,
+    overrides: tuple[str, ...],
+    skills: str,
+    split: str,
+    seed: int,
+    episodes: int,
+    workers: int,
+    keys: tuple[str, ...],
+    out: Path | None,
+) -> None:
+    """Play the same episodes with the paper's agents and compare them: its Figure 6.
+
+    The agents: tpsrl (the manipulation skills stand), skillnav (they drive), both again without stop-masking
+    (tpsrl_nomask, skillnav_nomask), nonav (they drive, and the plan has no Navigate) and oracle (scripted skills).
+    Writes summary.json, success.csv and report.html to DIR. Episodes that DIR holds are not played again, so an
+    ablation that was interrupted goes on where it stopped. OVERRIDES are Hydra overrides of configs/eval.yaml.
+    """
+    from eval.ablation import CELLS, RecordsError, ablate
+    from eval.ablation_page import page
+    from eval.ablation_report import summarize, tables, to_csv
+    from eval.evaluate import Request
+    from hab.scenario_env import MAX_STEPS
+    from planner.agent import AgentError, check_agent
+    from tpsrl.progress import episode_progress
+
+    config = _config(scenario, overrides, {"skills": skills})
+    unknown = Name("agent", [cell.key for cell in CELLS])
+    wanted = {unknown.convert(key, None, None) for key in keys}
+    cells = [cell for cell in CELLS if not wanted or cell.key in wanted]
+    folder = out or Path("outputs") / "ablate" / f"{scenario}_{split}"
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"--out {folder}: is a file; name a folder")
+    output_files([("--out", folder / "summary.json")])
+    if config.sim.obs == "depth":
+        _check_rendering()
+    limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps
+    request = Request(scenario, cells[0].agent(skills), split, episodes, seed, config.sim.obs, config.sim.name, *limits)
+    try:
+        for cell in cells:
+            check_agent(cell.agent(skills), scenario, config.sim.obs)
+        ablation = ablate(
+            request, cells, skills, folder, workers, lambda cell, count: episode_progress(cell.key, count)
+        )
+    except (AgentError, RecordsError) as error:
+        raise BadInput(str(error)) from error
+    summary = summarize(ablation)
+    if not summary["cells"]:
+        raise Failure("interrupted before the first episode ended: nothing was measured")
+    Console(width=max(Console().width, 150)).print(tables(summary))
+    write_text(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    write_text(folder / "success.csv", to_csv(summary))
+    write_text(folder / "report.html", page(summary))
+    click.echo(f"{folder / 'report.html'}: the tables and figures")
+    if ablation.error:
+        raise Failure(f"{ablation.error} (what was measured is in {folder})")
+    if ablation.interrupted:
+        click.echo(f"interrupted; the same command goes on in {folder}")
 
 
 @cli.command("render")

@@ -51,6 +51,31 @@ def test_plan_prints_both_files(tpsrl: Run) -> None:
     assert "(define (domain home_rearrangement)" in out and "(define (problem tidy_house_val_3)" in out
 
 
+def test_ablate_writes_its_files_and_plays_no_episode_twice(tpsrl: Run, tmp_path: Path) -> None:
+    asked = (
+        "ablate",
+        "set_table",
+        "--skills",
+        "oracle",
+        "--agent",
+        "nonav",
+        "--agent",
+        "skillnav",
+        "--out",
+        str(tmp_path),
+    )
+    code, out = tpsrl(*asked, "--episodes", "2", "chain.episode_steps=30")
+    assert code == 0 and "TP-SRL(NoNav)" in out and "sense-plan-act" not in out
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert {key: cell["episodes"] for key, cell in summary["cells"].items()} == {"skillnav": 2, "nonav": 2}
+    assert "<svg" in (tmp_path / "report.html").read_text() and "nonav" in (tmp_path / "success.csv").read_text()
+    kept = (tmp_path / "nonav.jsonl").read_text()
+    code, out = tpsrl(*asked, "--episodes", "3", "chain.episode_steps=30")
+    assert code == 0 and (tmp_path / "nonav.jsonl").read_text().startswith(kept)
+    assert json.loads((tmp_path / "summary.json").read_text())["cells"]["nonav"]["episodes"] == 3
+    assert tpsrl(*asked, "--episodes", "3", "chain.episode_steps=31")[0] == 2
+
+
 def test_eval_writes_the_report_and_the_trace(tpsrl: Run, tmp_path: Path) -> None:
     report, trace = tmp_path / "new" / "report.json", tmp_path / "trace.jsonl"
     code, out = tpsrl(

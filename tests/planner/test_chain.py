@@ -126,7 +126,27 @@ def test_all_goes_well() -> None:
         "end_step": 12,
         "outcome": "success",
         "reason": "",
+        "start_m": 0.0,
+        "driven_m": 0.0,
     }
+
+
+class Rolling(FakeSim):
+    """Drives 0.1 m a step where the base is to move."""
+
+    def step(self, action: Action) -> None:
+        super().step(action)
+        if BASE in action:
+            self.base = self.base + np.array([0.1, 0.0, 0.0]) * np.asarray(action[BASE])[0]
+
+
+def test_the_trace_tells_where_a_call_began_and_how_far_it_drove() -> None:
+    wheels = {BASE: np.array([-1.0, 0.0], np.float32)}
+    result, sim = run(Rolling(), pick=Script(grasp, wheels))
+    first, pick, carry, *_ = result.trace
+    # Navigate's script puts the base at the object, 1 m away; Pick backs out of its six steps 0.1 m each.
+    assert (first.start_m, pick.start_m, pick.driven_m) == (1.0, 0.0, 0.6)
+    assert carry.start_m == pytest.approx(2.6)
 
 
 def test_a_missed_interaction_ends_the_episode() -> None:

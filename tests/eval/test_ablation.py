@@ -1,0 +1,188 @@
+"""Ablations: records that are gone on with, what is summed up of them, and the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from eval.ablation import CELLS, Ablation, Cell, RecordsError, ablate
+from eval.ablation_page import page
+from eval.ablation_report import summarize, tables, to_csv
+from eval.evaluate import EpisodeResult, Evaluation, Request
+from planner.agent import Agent
+from planner.chain import TraceRow
+
+TWO = tuple(cell for cell in CELLS if cell.key in ("skillnav", "nonav"))
+SHORT = Request("tidy_house", Agent(), episodes=4, episode_steps=40)
+
+
+class Played:
+    """Counts the episodes of each cell; ends the process's work after `most`."""
+
+    def __init__(self, most: int = 1000) -> None:
+        self.most, self.episodes = most, dict[str, list[int]]()
+
+    @contextmanager
+    def __call__(self, cell: Cell, count: int) -> Iterator[Callable[[EpisodeResult], None]]:
+        def on_result(result: EpisodeResult) -> None:
+            self.episodes.setdefault(cell.key, []).append(result.index)
+            self.most -= 1
+            if self.most == 0:
+                raise KeyboardInterrupt
+
+        yield on_result
+        if self.most:
+            assert len(self.episodes.get(cell.key, [])) == count
+
+
+def test_an_ablation_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    first, second, whole = Played(most=6), Played(), Played()
+    stopped = ablate(SHORT, TWO, "oracle", tmp_path / "a", 1, first)
+    assert stopped.interrupted and len(stopped.cells["nonav"].results) == 2
+    # As if a worker had been killed while it wrote.
+    with (tmp_path / "a" / "nonav.jsonl").open("a") as file:
+        file.write('{"index": 2, "scene"')
+    resumed = ablate(SHORT, TWO, "oracle", tmp_path / "a", 2, second)
+    assert not resumed.interrupted and second.episodes.keys() == {"nonav"}
+    assert sorted(second.episodes["nonav"]) == [2, 3]
+    at_once = ablate(SHORT, TWO, "oracle", tmp_path / "b", 1, whole)
+    for key in ("skillnav", "nonav"):
+        assert resumed.cells[key].results == at_once.cells[key].results
+        lines = [(tmp_path / name / f"{key}.jsonl").read_text().splitlines() for name in "ab"]
+        assert sorted(lines[0]) == sorted(lines[1]) and len(lines[0]) == 4
+    fewer = ablate(replace(SHORT, episodes=3), TWO, "oracle", tmp_path / "a", 1, Played())
+    assert [result.index for result in fewer.cells["nonav"].results] == [0, 1, 2]
+
+
+def test_records_of_other_settings_are_refused(tmp_path: Path) -> None:
+    ablate(replace(SHORT, episodes=1), TWO[:1], "oracle", tmp_path, 1, Played())
+    kept = (tmp_path / "skillnav.jsonl").read_bytes()
+    for other in (replace(SHORT, seed=1), replace(SHORT, split="test"), replace(SHORT, episode_steps=50)):
+        with pytest.raises(RecordsError, match="name another folder with --out"):
+            ablate(other, TWO[:1], "oracle", tmp_path, 1, Played())
+    assert (tmp_path / "skillnav.jsonl").read_bytes() == kept
+
+
+def test_records_of_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = tmp_path / "weights"
+    weights.write_bytes(b"old")
+    monkeypatch.setattr("eval.ablation.weights_of", lambda agent, name, obs: {"pick_nav_laser": weights})
+    request, folder = replace(SHORT, episodes=1, episode_steps=5), tmp_path / "records"
+    ablate(request, TWO[:1], "oracle", folder, 1, Played())
+    ablate(request, TWO, "oracle", folder, 1, Played())
+    weights.write_bytes(b"new")
+    with pytest.raises(RecordsError, match="another pick_nav_laser"):
+        ablate(request, TWO, "oracle", folder, 1, Played())
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    ablate(replace(SHORT, episodes=1), TWO[:1], "oracle", tmp_path, 1, Played())
+    (tmp_path / "skillnav.jsonl").write_text('{"index": 0}\n')
+    with pytest.raises(RecordsError, match=r"skillnav\.jsonl: holds a line that is no episode"):
+        ablate(SHORT, TWO[:1], "oracle", tmp_path, 1, Played())
+    (tmp_path / "settings.json").write_text("{")
+    with pytest.raises(RecordsError, match=r"settings\.json: is no JSON"):
+        ablate(SHORT, TWO[:1], "oracle", tmp_path, 1, Played())
+
+
+def result(index: int, stages: int, skill: str = "", start_m: float = 0.5, driven_m: float = 0.0) -> EpisodeResult:
+    """Return an episode of Set Table that got so far, and failed with a skill's call that began so far away."""
+    rows = [TraceRow(1, "pick", "", "pick 1", 0, 9, "success" if stages else "timeout", "", start_m, driven_m)]
+    return EpisodeResult(
+        index,
+        7,
+        stages == 4,
+        [i < stages for i in range(4)],
+        skill,
+        "timeout" if skill else "",
+        9,
+        [json.loads(json.dumps(vars(row))) for row in rows],
+    )
+
+
+def ablation() -> Ablation:
+    """Ten episodes: skill navigation gains pick 1 in eight of them, and loses nothing; NoNav has two, one far away."""
+    request = Request("set_table", Agent(skills="zoo"), episodes=10)
+    played = {
+        "tpsrl": [result(i, 4 if i < 2 else 0, "" if i < 2 else "pick") for i in range(10)],
+        "skillnav": [result(i, 4 if i < 2 else 1, "" if i < 2 else "place", 1.0, 0.4) for i in range(10)],
+        "nonav": [result(3, 0, "pick", 6.0, 2.0), result(4, 1, "place", 2.0, 3.0)],
+    }
+    cells = {key: Evaluation(request, results, 1.0, interrupted=False) for key, results in played.items()}
+    return Ablation(request, "zoo", cells)
+
+
+def test_the_summary_adds_up() -> None:
+    summary = json.loads(json.dumps(summarize(ablation())))
+    assert summary["interactions"] == ["pick 1", "place 1", "pick 2", "place 2"]
+    assert summary["cells"]["tpsrl"]["successes"] == [2, 2, 2, 2]
+    assert summary["cells"]["skillnav"]["success"] == [1.0, 0.2, 0.2, 0.2]
+    assert summary["cells"]["skillnav"]["failures"] == [{"skill": "place", "reason": "timeout", "episodes": 8}]
+    (gained, planned) = summary["comparisons"]
+    assert (gained["with"], gained["without"], gained["episodes"]) == ("skillnav", "tpsrl", 10)
+    assert [stage["difference"] for stage in gained["interactions"]] == [0.8, 0.0, 0.0, 0.0]
+    assert gained["interactions"][0]["ci95"][0] > 0.0 and gained["interactions"][1]["ci95"] == [0.0, 0.0]
+    # Only the two episodes that both have are compared.
+    assert (planned["with"], planned["without"], planned["episodes"]) == ("skillnav", "nonav", 2)
+    assert planned["interactions"][0]["difference"] == 0.5
+    pick = summary["cells"]["nonav"]["driving"][0]
+    assert (pick["calls"], pick["start_m"], pick["driven_m"], pick["driven_m_of_successes"]) == (2, 4.0, 2.5, 3.0)
+    assert [(part["calls"], part["successes"]) for part in pick["by_start"]] == [(0, 0), (1, 1), (0, 0), (1, 0)]
+    assert summary["cells"]["nonav"]["driving"][1]["start_m"] is None
+
+
+def test_the_tables_mark_what_the_intervals_say() -> None:
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tables(summarize(ablation())))
+    text = console.export_text(styles=True)
+    assert "\x1b[1m+0.80" in text and "\x1b[1m+0.00" not in text
+    assert "TP-SRL(NoNav)" in text and "timeout" in text
+
+
+def test_csv_has_a_line_for_each_agent_and_interaction() -> None:
+    heading, *lines = to_csv(summarize(ablation())).splitlines()
+    assert heading == "scenario,split,cell,agent,interaction,successes,episodes,success,low,high"
+    assert len(lines) == 12 and lines[4].startswith(
+        "set_table,val,skillnav,TP-SRL + skill navigation,pick 1,10,10,1.0,"
+    )
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+            self.seen.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_stands_alone() -> None:
+    summary: dict[str, Any] = summarize(ablation())
+    text = page(summary)
+    tags = _Tags()
+    tags.feed(text)
+    assert tags.open == [] and {"svg", "table", "caption"} <= set(tags.seen)
+    assert tags.seen.count("table") == 4
+    # Namespaces apart, nothing names another place.
+    assert not re.findall(r'(?:src|href)="(?!#)', re.sub(r'xmlns(:\w+)?="[^"]*"', "", text))
+    assert "+0.80 (+0.50 to +1.00) better" in text and "embedded" in text
+    assert page(summary) == text
+    assert "<script" not in text.lower()
