@@ -1,10 +1,11 @@
 # `make demo` and `make test` install what they need into .venv; nothing else on the machine is touched, except that a
-# root user without OpenGL gets Debian's software OpenGL.
+# root user without OpenGL gets Debian's software OpenGL, and without Chromium that, for the tests of the gallery.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 GL_PACKAGES := libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
+BROWSER_PACKAGES := chromium chromium-driver
 
 .PHONY: demo test test-slow bench lint clean
 
@@ -37,6 +38,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! ldconfig -p | grep -q libEGL.so.1; then \
 	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(GL_PACKAGES)) >/dev/null 2>&1 \
 	    || echo "no OpenGL: rendering needs Debian's $(GL_PACKAGES); everything else runs"; \
+	fi
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; then \
+	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(BROWSER_PACKAGES)) >/dev/null 2>&1 \
+	    || echo "no Chromium: the tests of the gallery's page are skipped"; \
 	fi
 	touch $@
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -15,6 +17,9 @@ table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: a
 th, td { padding: .25rem .75rem; text-align: right; border-bottom: 1px solid #8886; }
 th:first-child, td:first-child { text-align: left; }
 caption { text-align: left; font-weight: 600; padding: .5rem 0; }
+ul { display: grid; grid-template-columns: repeat(auto-fill, minmax(16rem, 1fr)); gap: 1rem; }
+ul { list-style: none; padding: 0; }
+img { width: 100%; }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; background: white; }
 """
 ABOUT = """Measured on tpsrl's embedded MuJoCo simulator, in generated apartments. The paper (Wijmans et al. 2022,
@@ -22,7 +27,18 @@ Figure 6) measured on habitat-sim with ReplicaCAD: other apartments, objects and
 agents with its, not their success rates."""
 
 
-def page(summary: dict[str, Any]) -> str:
+@dataclass(frozen=True)
+class Shown:
+    """A film to link to."""
+
+    caption: str
+    place: str
+    """URL, from the page's folder."""
+    picture: str
+    """URL of its thumbnail."""
+
+
+def page(summary: dict[str, Any], films: Sequence[Shown] = ()) -> str:
     """Return the page of what `eval.ablation_report.summarize` returned."""
     title = f"Ablation: {summary['scenario']}, {summary['split']}"
     parts = [
@@ -35,6 +51,7 @@ def page(summary: dict[str, Any]) -> str:
         _comparisons(summary),
         _driving(summary),
         _failures(summary),
+        _films(films),
     ]
     body = "\n".join(part for part in parts if part)
     return (
@@ -125,6 +142,15 @@ def _failures(summary: dict[str, Any]) -> str:
         for cause in cell["failures"]
     ]
     return _table("What failed", ["agent", "skill", "reason", "episodes"], rows) if rows else ""
+
+
+def _films(films: Sequence[Shown]) -> str:
+    cards = "\n".join(
+        f'<li><a href="{escape(film.place)}"><img src="{film.picture}" alt="" loading="lazy"><br>'
+        f"{escape(film.caption)}</a></li>"
+        for film in films
+    )
+    return f"<h2>Typical successes, and every cause of failure</h2>\n<ul>\n{cards}\n</ul>" if films else ""
 
 
 def _table(caption: str, headings: list[str], rows: list[list[str]]) -> str:

@@ -105,6 +105,16 @@ def verdict(stage: dict[str, Any]) -> str:
     return "better" if low > 0.0 else "worse" if high < 0.0 else ""
 
 
+def typical(results: Sequence[EpisodeResult]) -> dict[str, int]:
+    """Return an episode to watch for each outcome: "success" or the skill that failed and why -> the index of the
+    episode whose length is the median of its kind's."""
+    kinds: dict[str, list[EpisodeResult]] = {}
+    for result in sorted(results, key=lambda r: (r.steps, r.index)):
+        kinds.setdefault("success" if result.success else f"{result.failed_skill}: {result.reason}", []).append(result)
+    ordered = sorted(kinds.items(), key=lambda pair: (pair[0] != "success", -len(pair[1]), pair[0]))
+    return {kind: same[(len(same) - 1) // 2].index for kind, same in ordered}
+
+
 def tables(summary: dict[str, Any]) -> Group:
     """Return success by interaction and cell, the comparisons, how Pick and Place drove, and what failed."""
     cells, names = summary["cells"], summary["interactions"]

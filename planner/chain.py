@@ -148,7 +148,7 @@ def run_chain(
             _reset_arm(sim, stage, limits.episode, result, advance)
 
     if not result.success:
-        result.failed_skill, result.reason = _first_failure(result.trace)
+        result.failed_skill, result.reason = first_failure(result.trace)
     return result
 
 
@@ -229,7 +229,7 @@ def explain(sim: Simulator, episode: Episode, step: PlanStep) -> str:
     return "not far enough" if not sim.held else "did not let go of the handle"
 
 
-def _first_failure(trace: Sequence[TraceRow]) -> tuple[str, str]:
+def first_failure(trace: Sequence[TraceRow]) -> tuple[str, str]:
     """Blame the first call since the last achieved interaction that did not succeed: later ones suffer from it."""
     stage: list[TraceRow] = []
     for row in trace:

@@ -1,4 +1,5 @@
-"""`tpsrl`: train-skill, publish-skill, skills, eval, ablate, render, plan, doctor.
+"""`tpsrl`: train-skill, publish-skill, skills, eval, ablate, render, gallery, plan,
+doctor.
 
 Exit codes: 0 done, 2 bad usage or input, 1 failure. Bad input of any kind ends in one line on stderr. Rooms are
 imported inside the commands, so `--help` is immediate.
@@ -21,7 +22,7 @@ from hab.episodes import SCENARIOS, SKILLS, SPLITS
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
 from hab.sensors import OBSERVATION_SETS
 from tpsrl import __version__
-from tpsrl.inputs import BadInput, Name, check_options_apply, output_files, write_text
+from tpsrl.inputs import BadInput, Failure, Name, check_options_apply, output_files, write_text
 
 if TYPE_CHECKING:
     from configs.schema import EvalConfig
@@ -52,10 +53,6 @@ def run() -> int:
     except OSError as error:  # a full disk, a closed pipe
         return _complain(error, 1)
     return code if isinstance(code, int) else 0
-
-
-class Failure(RuntimeError):
-    """The work itself failed; the message is one line."""
 
 
 def _complain(message: object, code: int) -> int:
@@ -166,6 +163,7 @@ def evaluate_command(
 @click.option("--episodes", default=100, show_default=True, type=click.IntRange(min=1), help="Per agent.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 @click.option("--agent", "keys", multiple=True, metavar="AGENT", help="Only this one; may be given again.")
+@click.option("--videos", is_flag=True, help="Also film a typical success of each agent, and one of every failure.")
 @click.option("--out", type=Path, metavar="DIR", help="Default: outputs/ablate/SCENARIO_SPLIT.")
 def ablate_command(
     scenario: str,
@@ -176,6 +174,7 @@ def ablate_command(
     episodes: int,
     workers: int,
     keys: tuple[str, ...],
+    videos: bool,
     out: Path | None,
 ) -> None:
     """Play the same episodes with the paper's agents and compare them: its Figure 6.
@@ -185,46 +184,24 @@ def ablate_command(
     Writes summary.json, success.csv and report.html to DIR. Episodes that DIR holds are not played again, so an
     ablation that was interrupted goes on where it stopped. OVERRIDES are Hydra overrides of configs/eval.yaml.
     """
-    from eval.ablation import CELLS, RecordsError, ablate
-    from eval.ablation_page import page
-    from eval.ablation_report import summarize, tables, to_csv
+    from eval.ablation import CELLS
     from eval.evaluate import Request
     from hab.scenario_env import MAX_STEPS
-    from planner.agent import AgentError, check_agent
-    from tpsrl.progress import episode_progress
+    from tpsrl.ablation import run_ablation
 
     config = _config(scenario, overrides, {"skills": skills})
-    unknown = Name("agent", [cell.key for cell in CELLS])
-    wanted = {unknown.convert(key, None, None) for key in keys}
+    known = Name("agent", [cell.key for cell in CELLS])
+    wanted = {known.convert(key, None, None) for key in keys}
     cells = [cell for cell in CELLS if not wanted or cell.key in wanted]
     folder = out or Path("outputs") / "ablate" / f"{scenario}_{split}"
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder}: is a file; name a folder")
     output_files([("--out", folder / "summary.json")])
-    if config.sim.obs == "depth":
+    if videos or config.sim.obs == "depth":
         _check_rendering()
     limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps
     request = Request(scenario, cells[0].agent(skills), split, episodes, seed, config.sim.obs, config.sim.name, *limits)
-    try:
-        for cell in cells:
-            check_agent(cell.agent(skills), scenario, config.sim.obs)
-        ablation = ablate(
-            request, cells, skills, folder, workers, lambda cell, count: episode_progress(cell.key, count)
-        )
-    except (AgentError, RecordsError) as error:
-        raise BadInput(str(error)) from error
-    summary = summarize(ablation)
-    if not summary["cells"]:
-        raise Failure("interrupted before the first episode ended: nothing was measured")
-    Console(width=max(Console().width, 150)).print(tables(summary))
-    write_text(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
-    write_text(folder / "success.csv", to_csv(summary))
-    write_text(folder / "report.html", page(summary))
-    click.echo(f"{folder / 'report.html'}: the tables and figures")
-    if ablation.error:
-        raise Failure(f"{ablation.error} (what was measured is in {folder})")
-    if ablation.interrupted:
-        click.echo(f"interrupted; the same command goes on in {folder}")
+    run_ablation(request, cells, skills, folder, workers, config.video if videos else None)
 
 
 @cli.command("render")
@@ -241,6 +218,24 @@ def render_command(name: str, overrides: tuple[str, ...], episode: int, out: Pat
     output_files([("--out", out), ("--out's trace", out.with_suffix(".jsonl"))])
     _check_rendering()
     _render(name, episode, out, config, agent, flags["split"])
+
+
+@cli.command("gallery")
+@click.argument("folder", metavar="DIR", type=Path)
+@click.option("--title", help="Default: the folder's name.")
+def gallery_command(folder: Path, title: str | None) -> None:
+    """Write DIR/index.html: a page over the films in DIR that tpsrl render made, by outcome."""
+    from tpsrl.progress import frame_progress
+    from videos.gallery import PAGE, GalleryError, build_gallery, rollouts
+
+    try:
+        rollouts(folder)
+        output_files([("DIR", folder / PAGE)])
+        with frame_progress("gallery") as on_film:
+            page = build_gallery(folder, title or folder.resolve().name, on_film)
+    except GalleryError as error:
+        raise BadInput(str(error)) from error
+    click.echo(str(page))
 
 
 @cli.command("train-skill")

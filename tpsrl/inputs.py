@@ -24,6 +24,10 @@ class BadInput(click.ClickException):
     exit_code = 2
 
 
+class Failure(RuntimeError):
+    """The work itself failed; the message is one line."""
+
+
 class Name(click.ParamType[str]):
     """One of a few names; a near miss is answered with "did you mean"."""
 

@@ -107,7 +107,10 @@ class _Categorical:
 
 
 def _miss(kind: _Entries, actions: Tensor) -> Tensor:
-    return (actions - kind.mean).abs().sum(dim=1) if isinstance(kind, _Gaussian) else -kind.log_prob(actions)
+    if not isinstance(kind, _Gaussian):
+        return -kind.log_prob(actions)
+    std = kind.std.detach()
+    return ((actions - kind.mean).abs() * (std.max() / std)).sum(dim=1)
 
 
 class ActionDistribution:
@@ -139,7 +142,8 @@ class ActionDistribution:
     def imitation_loss(self, actions: Tensor) -> Tensor:
         """Return (n,): the absolute error of Gaussian parts' means, and -log p of choices.
 
-        Where an expert does now this, now that, the least absolute error is at one of the two, the least square at
+        A part that is drawn with a smaller spread than the widest one counts for more by as much: where less noise is
+        borne, less error is. Where an expert does now this, now that, the least absolute error is at one of the two, the least square at
         neither.
         """
         pairs = zip(self._kinds, self._group(actions), strict=True)

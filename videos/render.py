@@ -81,8 +81,12 @@ def render_scenario(
     style: Style,
     out: Path,
     on_frame: OnFrame,
+    seed: int = 0,
 ) -> tuple[bool, list[dict[str, Any]]]:
-    """Film one episode of a scenario; return whether it succeeded, and its trace rows."""
+    """Film one episode of a scenario; return whether it succeeded, and its trace rows.
+
+    `seed`: of what the skills draw, as in the evaluation that it is to show.
+    """
     prepare_rendering()
     sim = make_simulator()
     episode = make_episode(scenario, split, index)
@@ -95,7 +99,7 @@ def render_scenario(
         moments.append(Moment(action, caption, steps[stage].goal, tuple(done)))
 
     try:
-        seed_draws(0, index)
+        seed_draws(seed, index)
         result = play_episode(sim, episode, agent, load_policies(agent, scenario, obs), limits, record)
         sim.reset(episode)
         ending = "whole task done" if result.success else f"{result.failed_skill}: {result.reason}"
