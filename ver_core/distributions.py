@@ -143,8 +143,8 @@ class ActionDistribution:
         """Return (n,): the absolute error of Gaussian parts' means, and -log p of choices.
 
         A part that is drawn with a smaller spread than the widest one counts for more by as much: where less noise is
-        borne, less error is. Where an expert does now this, now that, the least absolute error is at one of the two, the least square at
-        neither.
+        borne, less error is. Where an expert does now this, now that, the least absolute error is at one of the two,
+        the least square at neither.
         """
         pairs = zip(self._kinds, self._group(actions), strict=True)
         return _total([_miss(kind, chosen) for kind, chosen in pairs])

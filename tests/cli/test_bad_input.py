@@ -40,6 +40,7 @@ CASES = {
     "an ablation of a skill": (["ablate", "pick"], "unknown scenario 'pick'"),
     "unknown agent": (["ablate", "tidy_house", "--agent", "nonaw"], "did you mean 'nonav'"),
     "agents whose skills are missing": (["ablate", "tidy_house", "--skills", "nowhere"], "no such folder"),
+    "a gallery of nothing": (["gallery", "nowhere"], "nowhere: no such folder"),
     "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose laser or depth"),

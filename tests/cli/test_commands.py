@@ -76,6 +76,26 @@ def test_ablate_writes_its_files_and_plays_no_episode_twice(tpsrl: Run, tmp_path
     assert tpsrl(*asked, "--episodes", "3", "chain.episode_steps=31")[0] == 2
 
 
+def test_ablate_films_what_is_typical_and_gallery_shows_it(tpsrl: Run, tmp_path: Path) -> None:
+    from hab.mujoco.gl import RenderingUnavailable, make_gl_context
+
+    try:
+        make_gl_context(16, 16).free()
+    except RenderingUnavailable as error:
+        pytest.skip(str(error))
+    asked = ("ablate", "set_table", "--skills", "oracle", "--agent", "nonav", "--out", str(tmp_path), "--videos")
+    small = ("--episodes", "2", "chain.episode_steps=20", "video.height=144", "video.fps=5", "video.max_s=1")
+    assert tpsrl(*asked, *small)[0] == 0
+    (film,) = (tmp_path / "videos").glob("*.mp4")
+    report, made = (tmp_path / "report.html").read_text(), film.stat().st_mtime_ns
+    assert f"videos/{film.name}" in report and "data:image/jpeg" in report and "step limit" in report
+    assert film.name in (tmp_path / "videos" / "index.html").read_text()
+    assert tpsrl(*asked, *small)[0] == 0 and film.stat().st_mtime_ns == made
+    code, out = tpsrl("gallery", str(tmp_path), "--title", "All")
+    assert code == 0 and out.strip() == str(tmp_path / "index.html")
+    assert f"videos/{film.name}" in (tmp_path / "index.html").read_text()
+
+
 def test_eval_writes_the_report_and_the_trace(tpsrl: Run, tmp_path: Path) -> None:
     report, trace = tmp_path / "new" / "report.json", tmp_path / "trace.jsonl"
     code, out = tpsrl(

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from eval.ablation import CELLS, Ablation, Cell, RecordsError, ablate
 from eval.ablation_page import page
-from eval.ablation_report import summarize, tables, to_csv
+from eval.ablation_report import summarize, tables, to_csv, typical
 from eval.evaluate import EpisodeResult, Evaluation, Request
 from planner.agent import Agent
 from planner.chain import TraceRow
@@ -138,6 +138,12 @@ def test_the_summary_adds_up() -> None:
     assert (pick["calls"], pick["start_m"], pick["driven_m"], pick["driven_m_of_successes"]) == (2, 4.0, 2.5, 3.0)
     assert [(part["calls"], part["successes"]) for part in pick["by_start"]] == [(0, 0), (1, 1), (0, 0), (1, 0)]
     assert summary["cells"]["nonav"]["driving"][1]["start_m"] is None
+
+
+def test_the_typical_episode_is_of_median_length() -> None:
+    lengths = {0: 900, 1: 500, 2: 700, 3: 100, 4: 300}
+    results = [replace(result(i, 4 if i < 3 else 0, "" if i < 3 else "pick"), steps=n) for i, n in lengths.items()]
+    assert typical(results) == {"success": 2, "pick: timeout": 3}
 
 
 def test_the_tables_mark_what_the_intervals_say() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +32,13 @@ def outputs(network: RecurrentPolicy, observed: np.ndarray) -> Output:
     n = len(rows)
     with torch.no_grad():
         none = torch.zeros(n, 0, dtype=torch.uint8)
-        return network(rows, none, torch.zeros(n, 3), torch.zeros(n, network.state_size), torch.tensor([n]))
+        return network(
+            rows,
+            none,
+            torch.zeros(n, network.action_layout.size),
+            torch.zeros(n, network.state_size),
+            torch.tensor([n]),
+        )
 
 
 def demonstrations(observed: np.ndarray, arm: np.ndarray, grip: np.ndarray) -> Demonstrations:
@@ -145,6 +152,39 @@ def test_a_policy_that_is_told_its_previous_action_is_refused() -> None:
     shown = demonstrations(observed, np.zeros((10, 2)), np.ones(10))
     with pytest.raises(ValueError, match="previous action"):
         clone(policy(previous_action=True), shown, 1, 0, World())
+
+
+def test_an_error_counts_by_the_spread_it_is_borne_with() -> None:
+    """Parts with a quarter of the widest spread count four times; the choice counts by its log-probability."""
+    parts = {
+        "arm": spaces.Box(-1.0, 1.0, (2,)),
+        "base": spaces.Box(-1.0, 1.0, (1,)),
+        "grip": spaces.Box(-1.0, 1.0, (1,)),
+    }
+    config = PolicyConfig(
+        rnn_layers=0,
+        previous_action=False,
+        mlp=[8],
+        heads={"grip": "bernoulli"},
+        initial_std=0.2,
+        initial_part_std={"base": 0.05},
+    )
+    network = RecurrentPolicy(SPACE, spaces.Dict(parts), config)
+    with torch.no_grad():
+        network.action_head.linear.weight.zero_()
+        network.action_head.linear.bias.zero_()
+    distribution = outputs(network, np.zeros((1, 3))).distribution
+    missed = distribution.imitation_loss(torch.tensor([[0.1, -0.2, 0.3, 1.0]]))
+    assert float(missed) == pytest.approx(0.1 + 0.2 + 4.0 * 0.3 + math.log(2.0), abs=1e-5)
+
+
+def test_a_deterministic_policy_plays_its_means() -> None:
+    noise = torch.rand(300, 3)
+    for deterministic in (False, True):
+        network = policy(deterministic=deterministic)
+        out = outputs(network, np.zeros((300, 3)))
+        same = torch.equal(network.play(out, noise), out.distribution.mode())
+        assert same == deterministic
 
 
 def test_played_actions_are_drawn_motions_and_the_likelier_choice() -> None:
