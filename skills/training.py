@@ -66,13 +66,13 @@ def fit_policy(policy: PolicyConfig, skill: str, obs: str, base_movement: bool) 
     biases = {part: bias for part, bias in INITIAL_BIAS.items() if heads.get(part) == "bernoulli"}
     drives = base_movement and skill != "navigate"
     stds = {BASE: min(BASE_STD, BASE_STD_SHARE * policy.initial_std)} if drives else {}
-    observed = task_class(skill).observed_space(obs)
+    observed = task_class(skill).observed_space(obs).spaces  # a Dict space itself holds samples, not names
     absent = {key for name, keys in OBSERVATION_SETS.items() if name != obs for key in keys}
     return replace(
         policy,
         heads=heads,
-        gates=policy.gates or [key for key in GATES if key in observed],
-        fine_keys=policy.fine_keys or [key for key in FINE if key in observed],
+        gates=[key for key in GATES if key in observed] if policy.gates is None else policy.gates,
+        fine_keys=[key for key in FINE if key in observed] if policy.fine_keys is None else policy.fine_keys,
         initial_bias={**biases, **policy.initial_bias},
         initial_part_std={**stds, **policy.initial_part_std},
         scan_keys=[key for key in policy.scan_keys if key not in absent],

@@ -35,11 +35,12 @@ class PolicyConfig:
     rnn_size: int = 512
     normalize_vectors: bool = False
     """Whether observations that go in as vectors are normalised by their running mean and deviation."""
-    fine_keys: list[str] = field(default_factory=list)
-    """Vectors (m) that also go in through tanh at `FINE_SCALES`: the last centimetres matter like the metres before."""
-    gates: list[str] = field(default_factory=list)
+    fine_keys: list[str] | None = None
+    """Vectors (m) that also go in through tanh at `FINE_SCALES`: the last centimetres matter like the metres before.
+    Not given: those that the skill says (skills/training.py); [] for none."""
+    gates: list[str] | None = None
     """Observations of one entry, 0 or 1, that switch between sets of the first layer's weights, where what is right
-    with the one value is wrong with the other."""
+    with the one value is wrong with the other. Not given: those that the skill says; [] for none."""
     previous_action: bool = True
     """Whether the last action is an input (zeros, and no choice, at an episode's start)."""
     heads: dict[str, str] = field(default_factory=dict)

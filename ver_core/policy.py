@@ -192,13 +192,13 @@ class _Inputs(nn.Module):
         """The float row is what goes in, as it is."""
         vectors = sum(math.prod(shapes[name]) for name in self.vectors)
         self.normalizer = Normalizer(vectors) if config.normalize_vectors and vectors else None
-        columns = _columns(config.fine_keys, observation)
+        columns = _columns(config.fine_keys or [], observation)
         self.register_buffer("fine", torch.tensor(columns) if columns else None, persistent=False)
         self.features += len(FINE_SCALES) * len(columns)
         self.action = _PreviousAction(action) if config.previous_action else None
         if self.action is not None:
             self.features += self.action.features
-        self.gates = [_gate_column(name, observation) for name in config.gates]
+        self.gates = [_gate_column(name, observation) for name in config.gates or []]
         self.features *= 1 + len(self.gates)
 
     def _add(self, name: str, encoder: nn.Module, features: int) -> None:

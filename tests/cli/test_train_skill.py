@@ -11,9 +11,11 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import command_line
+import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -136,6 +138,31 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
             assert 0.0 < on < 0.02
         else:
             assert 0.0 < float(means[:, part.start].abs().max()) < 0.05 and 0.3 < on < 0.7
+
+
+@pytest.mark.parametrize(
+    ("skill", "gates", "fine"),
+    [
+        ("navigate", [], {"stop_margin"}),
+        ("pick", ["is_holding"], {"obj_start_sensor", "around_goal"}),
+        ("place", ["is_holding"], {"obj_goal_sensor", "around_goal"}),
+        ("open_fridge", ["is_holding", "has_held", "has_passed"], {"handle_start_sensor", "handle_drawn"}),
+        ("open_cabinet", ["is_holding", "has_held"], {"handle_start_sensor", "handle_drawn"}),
+        ("close_fridge", ["is_holding", "has_touched"], {"handle_start_sensor"}),
+        ("close_cabinet", ["is_holding", "has_touched"], {"handle_start_sensor"}),
+    ],
+)
+def test_what_is_seen_to_the_centimetre_and_what_switches_weights(skill: str, gates: list[str], fine: set[str]) -> None:
+    policy = fit_policy(load_train_config([f"skill={skill}"]).policy, skill, "laser", True)
+    hand = set() if skill == "navigate" else {"relative_resting_position", "cup_to_goal", "joints_to_goal"}
+    assert policy.gates == gates and set(policy.fine_keys or ()) == fine | hand
+    env = make_env(skill, "train")
+    plain = fit_policy(replace(policy, gates=[], fine_keys=[]), skill, "laser", True)
+    assert plain.gates == [] and plain.fine_keys == []
+    inputs = [RecurrentPolicy(env.observation_space, env.action_space, p).inputs.features for p in (policy, plain)]
+    env.close()
+    seen_finely = sum(int(np.prod(env.observation_space[key].shape)) for key in policy.fine_keys or ())
+    assert inputs[0] == (1 + len(gates)) * (inputs[1] + 2 * seen_finely)
 
 
 def test_scans_are_for_the_laser_only() -> None:
@@ -344,6 +371,7 @@ def test_sigterm_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
 def test_env_workers_do_not_load_torch(tmp_path: Path) -> None:
     """In a process of its own, since the fork server is shared by all that a process starts."""
     script = """
+from dataclasses import replace
 from pathlib import Path
 from skills.training import env_factory
 from ver_core.spaces import ActionLayout, ObsLayout
