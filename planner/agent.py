@@ -146,16 +146,14 @@ def play_skill(
     policy.reset(task.sim, task.goal)
     spaces = env.action_space.spaces  # type: ignore[attr-defined]
     steps, over, info = 0, False, dict[str, Any]()
-    start_m, driven_m = planar_distance(task.sim, task.goal.position), 0.0
+    start_m = planar_distance(task.sim, task.goal.position)
     while not over:
-        was = task.sim.base
         wanted = policy.act(task.sim)
         action = {part: wanted.get(part, np.zeros(SIZES[part], np.float32)) for part in spaces}
         _, _, terminated, truncated, info = env.step(action)
         steps, over = steps + 1, terminated or truncated
-        driven_m += float(np.hypot(*(task.sim.base - was)[:2]))
         if on_step is not None:
             on_step(action)
     reason = "" if info["success"] else str(info.get("reason") or "timeout")
     outcome = "success" if info["success"] else "timeout" if reason == "timeout" else "failed"
-    return TraceRow(0, skill, "", "", 0, steps, outcome, reason, round(start_m, 3), round(driven_m, 3))
+    return TraceRow(0, skill, "", "", 0, steps, outcome, reason, round(start_m, 3), round(task.sim.path_m, 3))

@@ -74,8 +74,6 @@ class ChainResult:
     """The first skill call that did not do its job in the stage that was missed; "" on success."""
     reason: str = ""
     trace: list[TraceRow] = field(default_factory=list)
-    driven_m: float = 0.0
-    """Length of the base's path."""
 
     @property
     def success(self) -> bool:
@@ -105,15 +103,13 @@ def run_chain(
     result = ChainResult([False] * len(names))
 
     def advance(stage: int, action: Action) -> None:
-        was = sim.base
         sim.step(action)
         result.steps += 1
-        result.driven_m += float(np.hypot(*(sim.base - was)[:2]))
         if on_step is not None:
             on_step(stage, action, result.interactions)
 
     for stage, step in enumerate(plan):
-        start, start_m, driven_m = result.steps, planar_distance(sim, step.goal.position), result.driven_m
+        start, start_m, path_m = result.steps, planar_distance(sim, step.goal.position), sim.path_m
         deadline = min(start + limits.skills[step.skill], limits.episode)
         spec = specs[step.skill]
         parts = tuple(p for p in spec.parts if p != BASE or base_movement or step.skill == "navigate")
@@ -139,7 +135,7 @@ def run_chain(
                 outcome,
                 reason,
                 round(start_m, 3),
-                round(result.driven_m - driven_m, 3),
+                round(sim.path_m - path_m, 3),
             )
         )
         if not ended or missed:

@@ -33,6 +33,7 @@ class FakeSim:
         self.objects = {t.object: np.array(t.start_pos) for t in TARGETS}
         self.actions: list[Action] = []
         self.steps = 0
+        self.path_m = 0.0
 
     def step(self, action: Action) -> None:
         self.actions.append(action)
@@ -138,6 +139,7 @@ class Rolling(FakeSim):
         super().step(action)
         if BASE in action:
             self.base = self.base + np.array([0.1, 0.0, 0.0]) * np.asarray(action[BASE])[0]
+            self.path_m += 0.1
 
 
 def test_the_trace_tells_where_a_call_began_and_how_far_it_drove() -> None:
