@@ -1,9 +1,10 @@
 # `make demo` and `make test` install what they need into .venv; nothing else on the machine is touched, except that a
-# root user without OpenGL gets Debian's software OpenGL, and without Chromium that, for the tests of the gallery.
+# root user without OpenGL gets Debian's software OpenGL, and for the tests Debian's Chromium.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+TEST_STAMP := $(VENV)/installed-for-tests
 GL_PACKAGES := libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 BROWSER_PACKAGES := chromium chromium-driver
 
@@ -15,10 +16,10 @@ demo: $(STAMP)
 	    $(BIN)/tpsrl render tidy_house --skills oracle --split val --out outputs/demo/tidy_house.mp4; \
 	else echo "no video: no OpenGL works here (tpsrl doctor says more)"; fi
 
-test: $(STAMP)
+test: $(TEST_STAMP)
 	$(BIN)/python -m pytest -n 2
 
-test-slow: $(STAMP)
+test-slow: $(TEST_STAMP)
 	$(BIN)/python -m pytest -n 2 -m slow
 
 bench: $(STAMP)
@@ -39,6 +40,11 @@ $(STAMP): pyproject.toml constraints.txt
 	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(GL_PACKAGES)) >/dev/null 2>&1 \
 	    || echo "no OpenGL: rendering needs Debian's $(GL_PACKAGES); everything else runs"; \
 	fi
+	touch $@
+
+# What only tests need: Rerun, which is large, and a browser.
+$(TEST_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,rerun]"
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; then \
 	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(BROWSER_PACKAGES)) >/dev/null 2>&1 \
 	    || echo "no Chromium: the tests of the gallery's page are skipped"; \

@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from hab.actions import Action, action_space
+from hab.actions import STOP, Action, action_space
 from hab.simulator import Simulator
 from skills.skill import Goal
 from skills.task import CallMemory
@@ -46,6 +46,8 @@ class TrainedPolicy:
         except (ConfigError, SafetensorError, RuntimeError) as error:
             raise WeightsError(f"{weights}: not the weights of this policy: {_first_line(error)}") from error
         self._network.eval()
+        parts = {part.name: part.start for part in self._network.action_layout.parts}
+        self._stop = parts.get(STOP)
 
     def reset(self, sim: Simulator, goal: Goal) -> None:
         """Start a call: recurrent state and previous action are cleared."""
@@ -58,6 +60,8 @@ class TrainedPolicy:
         self._action: Action = {}
         self.value = 0.0
         """What the critic expected of the last observation acted on."""
+        self.stop_probability: float | None = None
+        """How probable stopping was then; None for a policy that cannot."""
 
     def act(self, sim: Simulator) -> Action:
         """Return the next control step's action: a new one every `action_repeat` steps, and when the hand's content
@@ -79,6 +83,8 @@ class TrainedPolicy:
         )
         noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
         self._previous, self._state, self.value = network.play(out, noise), out.state, float(out.value)
+        if self._stop is not None:
+            self.stop_probability = float(out.distribution.chances()[0, self._stop])  # NaN if it is no switch
         decoded = network.action_layout.decode(self._previous[0].numpy())
         assert isinstance(decoded, Mapping)
         self._action = dict(decoded)

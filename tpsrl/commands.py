@@ -207,14 +207,28 @@ def ablate_command(
 @cli.command("render")
 @agent_options
 @click.option("--episode", default=0, show_default=True, type=click.IntRange(min=0))
-@click.option("--out", type=Path, metavar="FILE.mp4", help="Default: outputs/SCENARIO_SPLIT_EPISODE.mp4.")
-def render_command(name: str, overrides: tuple[str, ...], episode: int, out: Path | None, **flags: Any) -> None:
-    """Write a video of one episode, and its trace beside it (.jsonl)."""
+@click.option("--out", type=Path, metavar="FILE", help="Default: outputs/SCENARIO_SPLIT_EPISODE.mp4, or .rrd.")
+@click.option("--rerun", is_flag=True, help="A Rerun recording (.rrd) of a scenario instead of a video.")
+def render_command(
+    name: str, overrides: tuple[str, ...], episode: int, out: Path | None, rerun: bool, **flags: Any
+) -> None:
+    """Write a video of one episode, and its trace beside it (.jsonl).
+
+    With --rerun: a recording for the Rerun viewer (rerun FILE.rrd) of the robot, the apartment, objects and goals, the
+    laser, the head's depth, the plan's stage, what the policy's critic expects and how probable its stop is.
+    """
     config = _config(name, overrides, flags)
     agent = _agent(name, flags, config)
-    out = out or _film(name, flags["split"], episode)
-    if out.suffix != ".mp4":
-        raise BadInput(f"--out {out}: the file's name must end in .mp4")
+    kind = ".rrd" if rerun else ".mp4"
+    out = out or _film(name, flags["split"], episode).with_suffix(kind)
+    if out.suffix != kind:
+        raise BadInput(f"--out {out}: the file's name must end in {kind}")
+    if rerun:
+        if name not in SCENARIOS:
+            raise BadInput(f"--rerun: shows a plan; {name} has none, choose from {', '.join(SCENARIOS)}")
+        output_files([("--out", out)])
+        _record(name, episode, out, config, agent, flags["split"])
+        return
     output_files([("--out", out), ("--out's trace", out.with_suffix(".jsonl"))])
     _check_rendering()
     _render(name, episode, out, config, agent, flags["split"])
@@ -462,3 +476,22 @@ def _render(name: str, index: int, path: Path, config: EvalConfig, agent: Agent,
     write_text(path.with_suffix(".jsonl"), _lines(rows))
     last = rows[-1]
     click.echo(f"{path}: " + ("success" if success else f"{last['outcome']} ({last['reason']})"))
+
+
+def _record(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str) -> None:
+    from hab.mujoco.simulator import SimulationError
+    from hab.scenario_env import MAX_STEPS
+    from planner.agent import chain_limits
+    from tpsrl.progress import frame_progress
+    from videos.recording import RerunMissing, check_rerun, record_scenario
+
+    limits = chain_limits(config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps)
+    try:
+        check_rerun()
+        with frame_progress(f"{name} {index}"):
+            success = record_scenario(name, split, index, config.sim.obs, agent, limits, path)
+    except RerunMissing as error:
+        raise BadInput(str(error)) from error
+    except SimulationError as error:
+        raise Failure(f"{name}, {split} episode {index}: {error}") from error
+    click.echo(f"{path}: " + ("success" if success else "failed") + f"; look at it with: rerun {path}")

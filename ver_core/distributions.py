@@ -139,6 +139,15 @@ class ActionDistribution:
         pairs = zip(self._kinds, uniforms, strict=True)
         return self._flatten([k.sample(u) if isinstance(k, _Gaussian) else k.mode() for k, u in pairs])
 
+    def chances(self) -> Tensor:
+        """Return (n, A): how probable the upper bound is for each on-or-off entry; NaN for the others."""
+        return self._flatten(
+            [
+                kind.logits.sigmoid() if isinstance(kind, _Bernoulli) else torch.full_like(kind.mode(), torch.nan)
+                for kind in self._kinds
+            ]
+        )
+
     def imitation_loss(self, actions: Tensor) -> Tensor:
         """Return (n,): the absolute error of Gaussian parts' means, and -log p of choices.
 

@@ -40,6 +40,8 @@ CASES = {
     "an ablation of a skill": (["ablate", "pick"], "unknown scenario 'pick'"),
     "unknown agent": (["ablate", "tidy_house", "--agent", "nonaw"], "did you mean 'nonav'"),
     "agents whose skills are missing": (["ablate", "tidy_house", "--skills", "nowhere"], "no such folder"),
+    "a skill has no plan to record": (["render", "pick", "--rerun"], "pick has none, choose from tidy_house"),
+    "a recording is no video": (["render", "tidy_house", "--rerun", "--out", "x.mp4"], "must end in .rrd"),
     "a gallery of nothing": (["gallery", "nowhere"], "nowhere: no such folder"),
     "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),

@@ -178,6 +178,16 @@ def test_an_error_counts_by_the_spread_it_is_borne_with() -> None:
     assert float(missed) == pytest.approx(0.1 + 0.2 + 4.0 * 0.3 + math.log(2.0), abs=1e-5)
 
 
+def test_chances_are_how_often_a_switch_is_on() -> None:
+    network = policy()
+    network.action_head.linear.bias.data[:] = torch.tensor([0.3, -0.2, -1.1])
+    distribution = outputs(network, np.zeros((20000, 3))).distribution
+    chances = distribution.chances()
+    assert bool(chances[:, :2].isnan().all())
+    on = distribution.sample(torch.rand(20000, network.noise_size))[:, 2] > 0.0
+    assert float(chances[:, 2].mean()) == pytest.approx(float(on.float().mean()), abs=0.015)
+
+
 def test_a_deterministic_policy_plays_its_means() -> None:
     noise = torch.rand(300, 3)
     for deterministic in (False, True):

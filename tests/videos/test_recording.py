@@ -1,0 +1,85 @@
+"""Rerun recordings, read back with Rerun's own reader, against the same episode played again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hab.episodes import make_episode
+from hab.mujoco.simulator import MujocoSimulator
+from planner.agent import Agent, chain_limits, load_policies, play_episode, seed_draws
+from videos import recording
+from videos.recording import RerunMissing, check_rerun, record_scenario
+
+STEPS = 150
+ZOO = Agent(skills="zoo")
+SHORT: Any = ("tidy_house", "val", 1, "laser", ZOO, chain_limits(STEPS, {}))
+
+
+def test_without_rerun_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "rerun", None)
+    with pytest.raises(RerunMissing, match=r"pip install 'tpsrl\[rerun\]'"):
+        check_rerun()
+
+
+def columns(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each entity, in the order of the steps."""
+    chunks = pytest.importorskip("rerun.chunk", reason="rerun-sdk is not installed: pip install 'tpsrl[rerun]'")
+    rows = defaultdict(list)
+    for chunk in chunks.RrdReader(path).stream():
+        batch = chunk.to_record_batch()
+        named = [name for name in batch.schema.names if name not in ("log_time", "episode")]
+        rows[chunk.entity_path.removeprefix("/")] += batch.select(named).to_pylist()
+    return {entity: sorted(told, key=lambda row: row.get("step") or 0) for entity, told in rows.items()}
+
+
+def test_a_recording_tells_what_happened(tmp_path: Path) -> None:
+    pytest.importorskip("rerun", reason="rerun-sdk is not installed: pip install 'tpsrl[rerun]'")
+    out = tmp_path / "new" / "episode.rrd"
+    assert not record_scenario(*SHORT, out)
+    assert list(out.parent.iterdir()) == [out]
+    told = columns(out)
+
+    sim, episode = MujocoSimulator(), make_episode("tidy_house", "val", 1)
+    bases, stops = [], []
+    policies = load_policies(ZOO, "tidy_house")
+    navigate: Any = policies["navigate"]
+
+    def watch(stage: int, action: Any, done: Any) -> None:
+        bases.append(sim.base)
+        stops.append(navigate.stop_probability)
+
+    seed_draws(0, 1)
+    play_episode(sim, episode, ZOO, policies, SHORT[-1], watch)
+    poses = [row for row in told["world/fetch_base_link"] if row.get("Transform3D:translation") and row["step"]]
+    for row in poses:
+        at = bases[row["step"] - 1]
+        np.testing.assert_allclose(row["Transform3D:translation"][0][:2], at[:2], atol=2e-3)
+    assert poses[-1]["step"] > STEPS - 10
+    assert len({row["step"] for row in told["world/laser"]}) >= STEPS // recording.EVERY
+    assert 0.0 < max(np.asarray(row["Points3D:positions"][0]).max() for row in told["world/laser"]) < 15.0
+    probabilities = {row["step"]: row["Scalars:scalars"][0] for row in told["policy/stop_probability"]}
+    assert probabilities == pytest.approx({step: stops[step - 1] for step in probabilities})
+    assert all(0.0 < p < 1.0 for p in probabilities.values()) and "policy/value" in told
+    texts = [row["TextLog:text"][0] for row in told["plan"]]
+    assert texts[0].startswith("1 of 20: navigate") and texts[-1].endswith("step limit")
+    goals = {target.object: target.goal_pos for target in episode.targets}
+    for name, position in goals.items():
+        (box,) = told[f"world/goals/{name}"]
+        np.testing.assert_allclose(box["Boxes3D:centers"][0], position, atol=1e-5)
+
+
+def test_an_interrupted_recording_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rerun", reason="rerun-sdk is not installed: pip install 'tpsrl[rerun]'")
+
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recording, "play_episode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        record_scenario(*SHORT, tmp_path / "episode.rrd")
+    assert list(tmp_path.iterdir()) == []
