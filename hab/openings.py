@@ -5,6 +5,7 @@ Pure functions of the scene and of joint positions (m or rad, 0 closed); a missi
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -61,6 +62,41 @@ def footprint(articulation: Articulation, position: float) -> OrientedBox:
 def opened_boxes(scene: Scene, joints: Mapping[str, float]) -> list[OrientedBox]:
     """Return the footprints of the doors and drawers that stand open."""
     return [footprint(a, joints[a.name]) for a in scene.articulations if abs(joints.get(a.name, 0.0)) > AJAR_RAD_OR_M]
+
+
+def in_the_way(scene: Scene, joints: Mapping[str, float]) -> bool:
+    """Whether two doors or drawers that stand open overlap: physics would throw them apart."""
+    boxes = [
+        (footprint(a, joints[a.name]), _heights(a))
+        for a in scene.articulations
+        if joints.get(a.name, 0.0) > AJAR_RAD_OR_M
+    ]
+    return any(
+        low < other_high and other_low < high and overlapping(box, other)
+        for (box, (low, high)), (other, (other_low, other_high)) in itertools.combinations(boxes, 2)
+    )
+
+
+def overlapping(a: OrientedBox, b: OrientedBox) -> bool:
+    """Whether two rectangles overlap: no direction of a side of theirs keeps them apart (separating axis theorem)."""
+    between = np.array([b[0] - a[0], b[1] - a[1]])
+    sides = [(box[3] * _direction(box[2]), box[4] * _direction(box[2] + math.pi / 2.0)) for box in (a, b)]
+    return all(
+        abs(float(between @ axis)) < sum(abs(float(half @ axis)) for pair in sides for half in pair)
+        for yaw in (a[2], b[2])
+        for axis in (_direction(yaw), _direction(yaw + math.pi / 2.0))
+    )
+
+
+def _direction(yaw: float) -> NDArray[np.float64]:
+    return np.array([math.cos(yaw), math.sin(yaw)])
+
+
+def _heights(articulation: Articulation) -> tuple[float, float]:
+    """Return from where up to where (m) a link's boxes reach."""
+    boxes = [g for g in articulation.geoms if g.shape == "box"]
+    z = articulation.pos[2]
+    return z + min(g.pos[2] - g.size[2] for g in boxes), z + max(g.pos[2] + g.size[2] for g in boxes)
 
 
 def grid_with_openings(scene: Scene, grid: NavGrid, joints: Mapping[str, float]) -> NavGrid:

@@ -14,7 +14,7 @@ from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_epis
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M
 from hab.navgrid import NavGrid
 from hab.objects import OBJECTS
-from hab.openings import drawn_out, rotated
+from hab.openings import drawn_out, in_the_way, rotated
 from hab.scene import DRAWER_OPEN_M, Receptacle, Scene
 from skills.oracle.hand import thickness
 from skills.oracle.pick import LIFT_M, RIM_CLEAR_M, clearance
@@ -62,13 +62,15 @@ def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int)
 
 
 def opened(scene: Scene, episode: Episode, rng: np.random.Generator) -> Episode:
-    """Return the episode with what holds its targets opened."""
+    """Return the episode with what holds its targets opened. Raises `Unsolvable` if a door would stand in a drawer."""
     for target in episode.targets:
         name = scene.receptacle(target.start_receptacle).articulation
         if name and name not in episode.joints:
             drawer = scene.articulation(name).kind == "cabinet"
             position = float(rng.uniform(*(DRAWER_OPENED_M if drawer else FRIDGE_OPENED_RAD)))
             episode = at_position(scene, episode, name, position)
+    if in_the_way(scene, episode.joints):
+        raise Unsolvable
     return episode
 
 

@@ -1,0 +1,48 @@
+"""Doors and drawers in each other's way."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from hab.episodes import load_scene
+from hab.openings import in_the_way, overlapping
+
+Box = tuple[float, float, float, float, float]
+SIZE = st.floats(0.05, 1.0)
+BOXES = st.tuples(st.floats(-1.5, 1.5), st.floats(-1.5, 1.5), st.floats(-4.0, 4.0), SIZE, SIZE)
+
+
+def common_depth(a: Box, b: Box) -> float:
+    """How deep (m) a point can lie in both rectangles, by linear programming; negative where they are apart."""
+    rows, bounds = [], []
+    for x, y, yaw, *halves in (a, b):
+        for turn, half in zip((0.0, math.pi / 2.0), halves, strict=True):
+            axis = np.array([math.cos(yaw + turn), math.sin(yaw + turn)])
+            for sign in (1.0, -1.0):
+                rows.append([*(sign * axis), 1.0])
+                bounds.append(half + sign * float(axis @ (x, y)))
+    found = linprog([0.0, 0.0, -1.0], rows, bounds, bounds=[(None, None)] * 3)
+    assert found.success
+    return float(found.x[2])
+
+
+@given(BOXES, BOXES)
+def test_rectangles_overlap_where_a_point_lies_in_both(a: Box, b: Box) -> None:
+    depth = common_depth(a, b)
+    assume(abs(depth) > 1e-6)
+    assert overlapping(a, b) == overlapping(b, a) == (depth > 0.0)
+
+
+@pytest.mark.parametrize(
+    ("drawer_m", "door_rad", "expected"), [(0.49, 1.89, True), (0.0, 1.89, False), (0.49, 0.0, False)]
+)
+def test_a_door_stands_in_a_drawer_only_if_both_are_open(drawer_m: float, door_rad: float, expected: bool) -> None:
+    """Training start 3098 of Pick was drawn like this: the door flew shut."""
+    scene = load_scene(3098 % 120)
+    assert in_the_way(scene, {"drawer_4": drawer_m, "fridge": door_rad}) == expected
