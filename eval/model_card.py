@@ -74,6 +74,7 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "obs": config.obs,
         "action_repeat": config.action_repeat,
         "chain_starts": config.chain_starts,
+        "deterministic": config.policy.deterministic,
         "demonstrations": asdict(config.demonstrations),
     }
 
@@ -190,7 +191,13 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         f"`tpsrl eval {policy['skill']} --skills zoo --split SPLIT --episodes N"
         + ("" if policy["base_movement"] else " --no-skill-nav")
         + ("" if policy["obs"] == "laser" else f" sim.obs={policy['obs']}")
-        + "`; unseen apartments. Arm and base are drawn, as in training; gripper and stop do what is likelier.",
+        + "`; unseen apartments. "
+        + (
+            "Arm and base play the mean of what training draws from"
+            if policy.get("deterministic")
+            else "Arm and base are drawn, as in training"
+        )
+        + "; gripper and stop do what is likelier.",
     ]
     for split, result in sorted(facts.get("cloned", {}).items(), reverse=True):
         lines += ["", f"Before reinforcement learning, on {split}: {rate(result)} of {result['episodes']} episodes."]
