@@ -200,7 +200,7 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
     sign = 1.0 if pulling else -1.0
     grip = sim.ee_pos - sim.handle_pos(name)
     grasped_at = sim.joint_pos(name)
-    radius = DRAW_RADIUS_M if kind == "fridge" else cup_pose(in_base(sim, sim.ee_pos), pitch).radius
+    radius = DRAW_RADIUS_M if kind == "fridge" and pulling else cup_pose(in_base(sim, sim.ee_pos), pitch).radius
 
     def cup_at(position: float) -> ArmPose:
         hold = turned(grip, swing(articulation, position) - swing(articulation, grasped_at))

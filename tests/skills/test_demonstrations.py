@@ -120,8 +120,8 @@ def test_cloning_an_oracle_in_rounds_gets_nearer_to_it() -> None:
         if "loss" in state:
             losses.append(float(state.rpartition(" ")[2]))
 
-    clone_oracle(policy, job("open_cabinet", 25), 2, 4, World(), 2, on_episodes)
-    assert len(losses) == 2 + 4 and losses[-1] < 0.85 * losses[0]
+    clone_oracle(policy, job("open_cabinet", 25), 2, 10, World(), 2, on_episodes)
+    assert len(losses) == 5 + 10 and losses[-1] < 0.85 * losses[0], losses
 
 
 def test_an_oracle_that_never_succeeds_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
