@@ -141,6 +141,9 @@ def train(name, stop=None, resume=False, step_s=0.0, **changes):
         # Learning calls it too: count collection's alone.
         training.policy.forward = lambda *a: signalled(*a) if torch.is_inference_mode_enabled() else forward(*a)
     result = training.train(on_update)
+    together = join(use_cuda=False)
+    together.sum([0.0])  # rank 0 has saved before the other resumes
+    together.leave()
     return {"updates": seen, "interrupted": result.interrupted, "steps": result.steps, "start": digest({})}
 
 
