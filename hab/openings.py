@@ -61,16 +61,16 @@ def footprint(articulation: Articulation, position: float) -> OrientedBox:
 
 def opened_boxes(scene: Scene, joints: Mapping[str, float]) -> list[OrientedBox]:
     """Return the footprints of the doors and drawers that stand open."""
-    return [footprint(a, joints[a.name]) for a in scene.articulations if abs(joints.get(a.name, 0.0)) > AJAR_RAD_OR_M]
+    return [footprint(a, joints[a.name]) for a in _standing_open(scene, joints)]
+
+
+def _standing_open(scene: Scene, joints: Mapping[str, float]) -> list[Articulation]:
+    return [a for a in scene.articulations if abs(joints.get(a.name, 0.0)) > AJAR_RAD_OR_M]
 
 
 def in_the_way(scene: Scene, joints: Mapping[str, float]) -> bool:
     """Whether two doors or drawers that stand open overlap: physics would throw them apart."""
-    boxes = [
-        (footprint(a, joints[a.name]), _heights(a))
-        for a in scene.articulations
-        if joints.get(a.name, 0.0) > AJAR_RAD_OR_M
-    ]
+    boxes = [(footprint(a, joints[a.name]), _heights(a)) for a in _standing_open(scene, joints)]
     return any(
         low < other_high and other_low < high and overlapping(box, other)
         for (box, (low, high)), (other, (other_low, other_high)) in itertools.combinations(boxes, 2)
@@ -80,16 +80,12 @@ def in_the_way(scene: Scene, joints: Mapping[str, float]) -> bool:
 def overlapping(a: OrientedBox, b: OrientedBox) -> bool:
     """Whether two rectangles overlap: no direction of a side of theirs keeps them apart (separating axis theorem)."""
     between = np.array([b[0] - a[0], b[1] - a[1]])
-    sides = [(box[3] * _direction(box[2]), box[4] * _direction(box[2] + math.pi / 2.0)) for box in (a, b)]
+    sides = [(rotated(box[2], (box[3], 0.0)), rotated(box[2], (0.0, box[4]))) for box in (a, b)]
     return all(
         abs(float(between @ axis)) < sum(abs(float(half @ axis)) for pair in sides for half in pair)
         for yaw in (a[2], b[2])
-        for axis in (_direction(yaw), _direction(yaw + math.pi / 2.0))
+        for axis in (rotated(yaw, (1.0, 0.0)), rotated(yaw, (0.0, 1.0)))
     )
-
-
-def _direction(yaw: float) -> NDArray[np.float64]:
-    return np.array([math.cos(yaw), math.sin(yaw)])
 
 
 def _heights(articulation: Articulation) -> tuple[float, float]:

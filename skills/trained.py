@@ -16,6 +16,7 @@ from skills.skill import Goal
 from skills.task import CallMemory
 from skills.training import fit_policy, task_class
 from ver_core.config import ConfigError, PolicyConfig
+from ver_core.distributions import ActionDistribution
 from ver_core.policy import RecurrentPolicy
 
 
@@ -60,8 +61,7 @@ class TrainedPolicy:
         self._action: Action = {}
         self.value = 0.0
         """What the critic expected of the last observation acted on."""
-        self.stop_probability: float | None = None
-        """How probable stopping was then; None for a policy that cannot."""
+        self._said: ActionDistribution | None = None
 
     def act(self, sim: Simulator) -> Action:
         """Return the next control step's action: a new one every `action_repeat` steps, and when the hand's content
@@ -71,6 +71,14 @@ class TrainedPolicy:
             self._left, self._held = self._repeat, sim.held
         self._left -= 1
         return self._action
+
+    @property
+    def stop_probability(self) -> float | None:
+        """How probable stopping was at the last observation acted on, NaN if it is no switch; None for a policy that
+        cannot."""
+        if self._said is None or self._stop is None:
+            return None
+        return float(self._said.chances()[0, self._stop])
 
     @torch.inference_mode()
     def _decide(self, sim: Simulator) -> None:
@@ -83,8 +91,7 @@ class TrainedPolicy:
         )
         noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
         self._previous, self._state, self.value = network.play(out, noise), out.state, float(out.value)
-        if self._stop is not None:
-            self.stop_probability = float(out.distribution.chances()[0, self._stop])  # NaN if it is no switch
+        self._said = out.distribution
         decoded = network.action_layout.decode(self._previous[0].numpy())
         assert isinstance(decoded, Mapping)
         self._action = dict(decoded)

@@ -16,7 +16,7 @@ from eval.ablation_page import Shown, page
 from eval.ablation_report import summarize, tables, to_csv, typical
 from eval.evaluate import Request
 from planner.agent import AgentError, chain_limits, check_agent
-from tpsrl.inputs import BadInput, Failure, write_text
+from tpsrl.inputs import BadInput, Failure, json_lines, write_text
 from tpsrl.progress import episode_progress, frame_progress
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _film(ablation: Ablation, cells: Sequence[Cell], folder: Path, video: VideoC
                 with frame_progress(f"{cell.key} {index}") as on_frame:
                     played = (request.name, request.split, index, request.obs, agent)
                     _, rows = render_scenario(*played, limits, style, film, on_frame, request.seed)
-                write_text(trace, "".join(json.dumps(row) + "\n" for row in rows))
+                write_text(trace, json_lines(rows))
             place = f"{FILMS}/{quote(film.name)}"
             shown.append(Shown(f"{cell.title}, episode {index}: {kind}", place, thumbnail(film)))
     build_gallery(folder / FILMS, f"{request.name}, {request.split}: typical successes, and every cause of failure")

@@ -1,5 +1,4 @@
-"""`tpsrl`: train-skill, publish-skill, skills, eval, ablate, render, gallery, plan,
-doctor.
+"""`tpsrl`: train-skill, publish-skill, skills, eval, ablate, render, gallery, plan, doctor.
 
 Exit codes: 0 done, 2 bad usage or input, 1 failure. Bad input of any kind ends in one line on stderr. Rooms are
 imported inside the commands, so `--help` is immediate.
@@ -22,7 +21,7 @@ from hab.episodes import SCENARIOS, SKILLS, SPLITS
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
 from hab.sensors import OBSERVATION_SETS
 from tpsrl import __version__
-from tpsrl.inputs import BadInput, Failure, Name, check_options_apply, output_files, write_text
+from tpsrl.inputs import BadInput, Failure, Name, check_options_apply, json_lines, output_files, write_text
 
 if TYPE_CHECKING:
     from configs.schema import EvalConfig
@@ -142,7 +141,7 @@ def evaluate_command(
         if json_file:
             write_text(json_file, json.dumps(to_json(evaluation), indent=1) + "\n")
         if trace_file:
-            write_text(trace_file, _lines(trace_rows(evaluation)))
+            write_text(trace_file, json_lines(trace_rows(evaluation)))
     if evaluation.error:
         raise Failure(f"{evaluation.error} ({measured} of {episodes} episodes were measured)")
     if not measured:
@@ -450,10 +449,6 @@ def _film(name: str, split: str, index: int) -> Path:
     return Path("outputs") / f"{name}_{split}_{index}.mp4"
 
 
-def _lines(rows: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
 def _render(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str) -> None:
     from hab.mujoco.simulator import SimulationError
     from hab.scenario_env import MAX_STEPS
@@ -473,7 +468,7 @@ def _render(name: str, index: int, path: Path, config: EvalConfig, agent: Agent,
                 success, rows = render_skill(name, split, index, config.sim.obs, agent, style, path, on_frame)
     except SimulationError as error:
         raise Failure(f"{name}, {split} episode {index}: {error}") from error
-    write_text(path.with_suffix(".jsonl"), _lines(rows))
+    write_text(path.with_suffix(".jsonl"), json_lines(rows))
     last = rows[-1]
     click.echo(f"{path}: " + ("success" if success else f"{last['outcome']} ({last['reason']})"))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -78,6 +79,11 @@ def write_text(path: Path, text: str) -> None:
     """Write a file whose folder may be missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+def json_lines(rows: Sequence[dict[str, Any]]) -> str:
+    """Return rows as JSON Lines."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def check_options_apply(name: str, context: click.Context, config: EvalConfig, skills: str) -> None:

@@ -18,13 +18,14 @@ from hab import robot
 from hab.actions import CONTROL_HZ, Action
 from hab.episodes import make_episode
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
-from hab.mujoco.gl import RenderingUnavailable, make_gl_context
+from hab.mujoco.gl import RenderingUnavailable
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import OBJECTS
 from planner.agent import Agent, load_policies, play_episode, seed_draws
 from planner.chain import Limits
 from planner.task_planner import interactions, plan
 from skills.skill import SkillPolicy
+from videos.render import prepare_rendering
 
 if TYPE_CHECKING:
     import rerun as rr
@@ -240,7 +241,7 @@ def _shape(model: mujoco.MjModel, geom: int) -> Any:
 
 def _renders() -> bool:
     try:
-        make_gl_context(16, 16).free()
+        prepare_rendering()
     except RenderingUnavailable:
         return False
     return True
