@@ -18,7 +18,7 @@ from hab.simulator import Simulator
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script
 
-PITCHES_RAD = np.linspace(0.1, 1.4, 40)
+PITCHES_RAD = np.linspace(0.1, 1.55, 44)
 """Any will do: a door is tall."""
 PAST_M, LEAST_M, STRETCHED_M = 0.14, 0.03, 1.12
 """The cup gets so far behind the edge, and has to be so far behind it at least; it reaches so far from the shoulder."""
@@ -32,6 +32,8 @@ AT_EDGE_M = 0.9
 """A base that may move keeps the edge so far from the shoulder."""
 FOLD_AT_RAD, FOLD_AT_M = 0.5, 0.92
 """The arm folds where it points ahead, give or take, and stays so long until then."""
+HEAD_RAD = -1.05
+"""With the shoulder lifted beyond this (joint 1) beside the head, it meets that."""
 TURN_RAD = 0.06
 AHEAD = (TURN_RAD, 0.03, 0.03)
 """How far ahead of the hand it is sent (rad, m, m), per control step."""
@@ -103,5 +105,8 @@ def _send(motion: Motion, hand: ArmPose, azimuth: float, radius: float, height: 
         place = hand.azimuth + turn, hand.radius + part * stretch, hand.z + rise
         found = [q for pitch in PITCHES_RAD if (q := solve(ArmPose(*place, float(pitch)))) is not None]
         if found:
-            motion.arm_goal = min(found, key=lambda q: float(np.abs(q - motion.sim.arm_target).max()))
+            lifted = 5.0 if abs(place[0]) > FOLD_AT_RAD - 2.0 * TURN_RAD else 0.0
+            moves_rad = [float(np.abs(q - motion.sim.arm_target).max()) for q in found]
+            costs = [move + lifted * max(0.0, HEAD_RAD - float(q[1])) for move, q in zip(moves_rad, found, strict=True)]
+            motion.arm_goal = found[int(np.argmin(costs))]
             return

@@ -45,8 +45,10 @@ LEAD = {"cabinet": 0.03, "fridge": 0.06}
 """The cup is sent at most this far (m, rad) ahead of the handle along its path."""
 STEP = {"cabinet": 0.011, "fridge": 0.010}
 """… and at most this much (m, rad) further per control step: 0.33 m/s, 0.3 rad/s."""
+FORESIGHT = {"cabinet": 0.01, "fridge": 0.015}
+"""What is to be within reach (m, rad) further on, where the hand has to swivel."""
 OVERSHOOT = {"cabinet": 0.02, "fridge": 0.03}
-SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)))
+SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0, 8.0, -8.0)))
 PULL_M_S = {"cabinet": 0.2, "fridge": 0.35}
 """The base comes after, or gives way, so fast."""
 PULL_PAN_RAD = 0.3
@@ -61,7 +63,7 @@ it comes back before it folds, or it would take the door along."""
 BACK_M = 0.2
 PUSH_BESIDE_M = 0.35
 """A door is pushed so far (m) from its handle towards the hinge: the nearer to that, the shorter the arc."""
-DRAW_PATIENCE, ARM_PATIENCE = 45, 15
+DRAW_PATIENCE, ARM_PATIENCE = 45, 30
 """Control steps without progress after which no more is to be had; an arm alone is at the end of its reach."""
 ASIDE_RAD = 0.6
 """From within this much of the front's direction a handle is got hold of, and a front pushed shut."""
@@ -79,7 +81,7 @@ class OracleOpen(Scripted):
         wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + beyond
         ajar = kind == "fridge" and not self._base_movement
         while sim.joint_pos(name) < wide - 0.05:
-            if kind == "fridge" and sim.joint_pos(name) > (AJAR_RAD if ajar else LOST_RAD):
+            if self._to_sweep(sim, name):
                 yield from sweep_open(motion, name, wide, self._base_movement)
                 yield from fold_away(motion, self._base_movement)
                 continue
@@ -104,7 +106,7 @@ class OracleOpen(Scripted):
                 drawn = AJAR_RAD + AJAR_BEYOND_RAD if ajar else wide
                 yield from draw_along(motion, name, drawn, reach.pitch, self._base_movement)
             motion.suction = False
-            if ajar and sim.joint_pos(name) > AJAR_RAD:
+            if self._to_sweep(sim, name) and sim.joint_pos(name) < wide - 0.05:
                 yield from motion.wait(3)
                 continue
             if kind == "fridge":
@@ -112,6 +114,11 @@ class OracleOpen(Scripted):
             yield from let_go(motion, self._base_movement)
         while True:
             yield motion.action()
+
+    def _to_sweep(self, sim: Simulator, name: str) -> bool:
+        """Whether a door stands ajar far enough to be pushed on from within."""
+        ajar = LOST_RAD if self._base_movement else AJAR_RAD
+        return sim.scene.articulation(name).kind == "fridge" and sim.joint_pos(name) > ajar
 
 
 def aside(sim: Simulator, name: str, point: NDArray[np.float64]) -> float:
@@ -220,7 +227,9 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
             ahead = target + sign * part * STEP[kind]
             if part > 0.0 and (sign * (ahead - limit) > 0.0 or sign * (ahead - goal) > OVERSHOOT[kind]):
                 continue
-            found = nearest_swivel(cup_at(ahead), sim.arm_target, steepest)
+            # Where an arm alone gets no further at this pitch, the hand first swivels to one at which it does.
+            further = cup_at(ahead + sign * (0.0 if part or base_movement else FORESIGHT[kind]))
+            found = nearest_swivel(cup_at(ahead), further, sim.arm_target, steepest)
             if found is not None and (part == 0.0 or np.abs(found[0] - sim.arm_target).max() < 1.5 * ARM_DELTA_RAD):
                 target, advanced = ahead, part > 0.0
                 motion.arm_goal, pitch = found
@@ -238,13 +247,17 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
         best, since = (now, 0) if moved else (best, since + 1)
 
 
-def nearest_swivel(at: ArmPose, q: NDArray[np.float64], steepest: float) -> tuple[NDArray[np.float64], float] | None:
-    """Return joint positions (7,) for a place of the cup and its pitch: the pitch that needs the least motion from `q`.
+def nearest_swivel(
+    at: ArmPose, further: ArmPose, q: NDArray[np.float64], steepest: float
+) -> tuple[NDArray[np.float64], float] | None:
+    """Return joint positions (7,) for a place of the cup and its pitch: the pitch that needs the least motion from `q`,
+    of those that will do further along, too, if there are any.
 
     The cup swivels on a handle, so any pitch near the present one will do.
     """
     poses = [replace(at, pitch=at.pitch + tilt) for tilt in SWIVELS]
     found = [(solved, pose.pitch) for pose in poses if (solved := solve(pose)) is not None]
+    found = [pair for pair in found if solve(replace(further, pitch=pair[1])) is not None] or found
     return min(
         found, key=lambda pair: float(np.abs(pair[0] - q).max()) + 0.1 * max(0.0, pair[1] - steepest), default=None
     )

@@ -7,13 +7,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.arm import ArmPose, resting_near, solve
+from hab.arm import ArmPose, forward, resting_near, solve
+from hab.objects import OBJECTS
+from skills.oracle.hand import cup_below
 from skills.oracle.motion import Motion, Script
-from skills.oracle.surroundings import grid_now, receptacle_at, way_out
+from skills.oracle.surroundings import depth_inside, grid_now, receptacle_at, way_out
 
 FOLD_BELOW_M = 0.80
 """After setting down lower than this the arm folds up while the base backs out; higher, it would sweep the object."""
 RETREAT_M = 0.30
+PULL_M, PULL_CLEAR_M, HANG_CLEAR_M = 0.25, 0.12, 0.02
+CARRY_STEP_M = 0.02
 ARM_LENGTH_M = 0.85
 """Base centre to the end of the resting arm, with an object in hand."""
 
@@ -49,8 +53,23 @@ def move_out(
         ):
             room += 0.05
         yield from motion.drive_line((x - room * math.cos(yaw), y - room * math.sin(yaw)), yaw)
-    else:
-        pulled = ArmPose(pose.azimuth, max(0.45, pose.radius - 0.25), pose.z + lift_m, pose.pitch)
+        yield from motion.arm_to(resting_near(sim.arm_target))
+        return
+    receptacle = receptacle_at(sim, position)
+    if receptacle.under_board:
+        out_m = max(PULL_M, depth_inside(receptacle, position) + PULL_CLEAR_M)
+        pulled = ArmPose(pose.azimuth, max(0.45, pose.radius - out_m), pose.z + lift_m, pose.pitch)
         if solve(pulled) is not None:
             yield from motion.arm_line(lifted, pulled, step_m=0.01)
-    yield from motion.arm_to(resting_near(sim.arm_target))
+    if sim.held not in OBJECTS:
+        yield from motion.arm_to(resting_near(sim.arm_target))
+        return
+    # The resting place may be over the furniture: what hangs from the cup has to be above it there, and on the way.
+    name, surface = sim.held, receptacle.center[2] + HANG_CLEAR_M
+
+    def too_low(cup: ArmPose) -> float:
+        return surface + OBJECTS[name].half_height_m - cup_below(sim, name, cup.pitch) - cup.z
+
+    rest = resting_near(sim.arm_target, too_low)
+    yield from motion.arm_line(motion.pose(), forward(rest), step_m=CARRY_STEP_M)
+    yield from motion.arm_to(rest)
