@@ -35,10 +35,12 @@ class Cell:
     nav_skill: bool
     stop_mask: bool
     oracle: bool = False
+    monolithic: bool = False
 
     def agent(self, skills: str) -> Agent:
         """Return the agent with the skills (planner/agent.py) that are measured."""
-        return Agent("oracle" if self.oracle else skills, self.skill_nav, self.nav_skill, self.stop_mask)
+        played = "oracle" if self.oracle else skills
+        return Agent(played, self.skill_nav, self.nav_skill, self.stop_mask, self.monolithic)
 
 
 CELLS = (
@@ -47,6 +49,7 @@ CELLS = (
     Cell("skillnav", "TP-SRL + skill navigation", True, True, True),
     Cell("skillnav_nomask", "TP-SRL + skill navigation, no stop-masking", True, True, False),
     Cell("nonav", "TP-SRL(NoNav) + skill navigation", True, False, True),
+    Cell("monolithic", "MonolithicRL (one policy, no skills, no plan)", True, True, True, monolithic=True),
     Cell("oracle", "sense-plan-act (oracle skills)", True, True, True, oracle=True),
 )
 """Without Navigate there is no stop to mask, so NoNav is one cell. The paper's agents mask unless they say so."""

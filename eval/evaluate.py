@@ -25,9 +25,9 @@ from hab.episodes import SCENARIOS, make_episode
 from hab.mujoco.simulator import SimulationError
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import Simulator
-from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws
+from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws, steps_of
 from planner.chain import TraceRow
-from planner.task_planner import interactions, plan
+from planner.task_planner import interactions
 from skills.skill import SkillPolicy
 from ver_core.signals import die_with_parent
 
@@ -144,7 +144,7 @@ def _run_scenario(request: Request, index: int) -> EpisodeResult:
             sim, episode, request.agent, _policies(request.agent, request.name, request.obs), limits, on_step
         )
     except SimulationError:
-        step = plan(episode, sim.scene, request.agent.nav_skill)[stage]
+        step = steps_of(request.agent, episode, sim.scene)[stage]
         row = TraceRow(stage, step.skill, step.action, step.interaction, 0, sim.steps, "failed", UNSTABLE)
         return EpisodeResult(
             index, episode.scene_seed, False, list(done), step.skill, UNSTABLE, sim.steps, [asdict(row)]

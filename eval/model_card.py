@@ -16,6 +16,7 @@ from configs.schema import TrainSkillConfig
 from eval.evaluate import Evaluation
 from eval.report import to_json
 from planner.zoo import CLONED, CONFIG, WEIGHTS, Entry
+from skills.specs import ALWAYS_DRIVE
 from ver_core.reporting import RECENT_EPISODES
 
 CARD, CURVE, TEXT = "card.json", "curve.png", "README.md"
@@ -171,7 +172,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
     policy, training = facts["policy"], facts["training"]
     repeat = policy["action_repeat"]
     variant = f" {'with' if policy['base_movement'] else 'without'} base movement"
-    if policy["skill"] == "navigate":
+    if policy["skill"] in ALWAYS_DRIVE:
         variant = ""
     lines = [
         f"# {name}",

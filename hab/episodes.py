@@ -22,6 +22,8 @@ from hab.scene import Receptacle, Scene, Vec3
 
 SCENARIOS = ("tidy_house", "prepare_groceries", "set_table")
 SKILLS = ("navigate", "pick", "place", "open_fridge", "close_fridge", "open_cabinet", "close_cabinet")
+POLICIES = (*SKILLS, "rearrange")
+"""What a policy is trained for: a skill, or all at once (skills/rearrange.py)."""
 SPLITS = tuple(SPLIT_SEEDS)
 
 FRIDGE_START_RAD = 2.0

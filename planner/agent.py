@@ -12,15 +12,17 @@ import gymnasium
 import numpy as np
 
 from hab.actions import SIZES, Action
-from hab.episodes import SKILLS, Episode
+from hab.episodes import POLICIES, Episode
 from hab.measures import planar_distance
+from hab.scene import Scene
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
-from planner.task_planner import plan
+from planner.task_planner import PlanStep, plan, whole_steps
 from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, entries, find
 from skills import SPECS
 from skills.oracle import make_oracle
 from skills.skill import SkillPolicy
+from skills.specs import ALWAYS_DRIVE
 
 
 class AgentError(ValueError):
@@ -39,12 +41,16 @@ class Agent:
     """The plan contains Navigate; without it (NoNav) the other skills must drive."""
     stop_mask: bool = True
     """Navigate's stop is ignored while its target is more than 2 m away."""
+    monolithic: bool = False
+    """One policy does it all, without skills and without a plan (skills/rearrange.py)."""
 
 
 def skills_needed(name: str, agent: Agent) -> tuple[str, ...]:
     """Return the skills that `name`, a scenario or a skill, is played with."""
-    if name in SKILLS:
+    if name in POLICIES:
         return (name,)
+    if agent.monolithic:
+        return ("rearrange",)
     opening = ("open_cabinet", "open_fridge") if name == "set_table" else ()
     return (*(("navigate",) if agent.nav_skill else ()), *opening, "pick", "place")
 
@@ -52,6 +58,10 @@ def skills_needed(name: str, agent: Agent) -> tuple[str, ...]:
 def check_agent(agent: Agent, name: str, obs: str) -> None:
     """Raise `AgentError` if the agent lacks a skill to play `name`, a scenario or a skill."""
     if agent.skills == "oracle":
+        if "rearrange" in skills_needed(name, agent):
+            raise AgentError(
+                "rearrange has no oracle: oracles are skills, it does without; name zoo or a folder of runs"
+            )
         return
     _entries(agent, name, obs)
 
@@ -95,7 +105,9 @@ def _entries(agent: Agent, name: str, obs: str) -> dict[str, Entry]:
     found = {skill: entry for skill in needed if (entry := find(there, skill, agent.skill_nav, obs))}
     missing = [skill for skill in needed if skill not in found]
     if missing:
-        variant = "" if missing == ["navigate"] else f" {'with' if agent.skill_nav else 'without'} base movement"
+        variant = (
+            "" if set(missing) <= set(ALWAYS_DRIVE) else f" {'with' if agent.skill_nav else 'without'} base movement"
+        )
         raise AgentError(
             f"{agent.skills!r} holds no policy of {', '.join(missing)}{variant} for {obs} observations: train it with "
             "tpsrl train-skill, or use --skills oracle"
@@ -118,7 +130,12 @@ def seed_draws(seed: int, index: int) -> None:
 
 def chain_limits(episode_steps: int, skill_steps: Mapping[str, int | None]) -> Limits:
     """Fill in the skills' own time limits (control steps) where none is given."""
-    return Limits(episode_steps, {s: skill_steps.get(s) or SPECS[s].max_steps for s in SKILLS})
+    return Limits(episode_steps, {s: skill_steps.get(s) or SPECS[s].max_steps for s in POLICIES})
+
+
+def steps_of(agent: Agent, episode: Episode, scene: Scene) -> list[PlanStep]:
+    """Return what an agent is to do in an episode: its planner's plan, or one object after the other."""
+    return whole_steps(episode) if agent.monolithic else plan(episode, scene, agent.nav_skill)
 
 
 def play_episode(
@@ -131,7 +148,7 @@ def play_episode(
 ) -> ChainResult:
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
-    steps = plan(episode, sim.scene, agent.nav_skill)
+    steps = steps_of(agent, episode, sim.scene)
     return run_chain(sim, episode, steps, policies, SPECS, limits, agent.stop_mask, on_step, agent.skill_nav)
 
 

@@ -22,6 +22,7 @@ from hab.robot import REST_Q
 from hab.simulator import Simulator
 from planner.task_planner import PlanStep
 from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec
+from skills.specs import ALWAYS_DRIVE
 
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
@@ -99,7 +100,7 @@ def run_chain(
 
     `base_movement`: whether the manipulation skills may drive.
     """
-    names = [step.interaction for step in plan if step.interaction]
+    names = [name for step in plan for name in (step.on_the_way, step.interaction) if name]
     result = ChainResult([False] * len(names))
 
     def advance(stage: int, action: Action) -> None:
@@ -112,8 +113,13 @@ def run_chain(
         start, start_m, path_m = result.steps, planar_distance(sim, step.goal.position), sim.path_m
         deadline = min(start + limits.skills[step.skill], limits.episode)
         spec = specs[step.skill]
-        parts = tuple(p for p in spec.parts if p != BASE or base_movement or step.skill == "navigate")
-        ended = _play(sim, step, policies[step.skill], spec, parts, stop_mask, stage, deadline, result, advance)
+        parts = tuple(p for p in spec.parts if p != BASE or base_movement or step.skill in ALWAYS_DRIVE)
+        progress = Progress()
+        ended = _play(
+            sim, step, policies[step.skill], spec, parts, stop_mask, stage, deadline, result, advance, progress
+        )
+        if step.on_the_way and progress.grasped and _picked(sim, episode, step):
+            result.interactions[names.index(step.on_the_way)] = True
         missed = bool(step.interaction) and not _interaction_holds(sim, episode, step)
         if step.interaction and not missed:
             result.interactions[names.index(step.interaction)] = True
@@ -159,10 +165,13 @@ def _play(
     deadline: int,
     result: ChainResult,
     advance: Callable[[int, Action], None],
+    progress: Progress,
 ) -> bool:
-    """Run one skill; return whether it ended on its own rule before `deadline` (control steps of the episode)."""
+    """Run one skill, noting its progress; return whether it ended on its own rule before `deadline`.
+
+    `deadline`: in control steps of the episode.
+    """
     policy.reset(sim, step.goal)
-    progress = Progress()
     start = ee_in_base(sim)
     while result.steps < deadline:
         action = own_parts(policy.act(sim), parts, sim.held != "")
@@ -199,10 +208,20 @@ def _reset_arm(
 
 def _interaction_holds(sim: Simulator, episode: Episode, step: PlanStep) -> bool:
     """Say whether the stage goal of a step's interaction holds (HAB: k - 1/2 picked, k placed, earlier ones kept)."""
-    number = next(i for i, t in enumerate(episode.targets) if t.object == step.goal.object)
+    number = _number(episode, step)
     if step.skill == "pick":
         return holding(sim, step.goal.object) and all(object_placed(sim, t) for t in episode.targets[:number])
     return sim.held == "" and all(object_placed(sim, t) for t in episode.targets[: number + 1])
+
+
+def _picked(sim: Simulator, episode: Episode, step: PlanStep) -> bool:
+    """Say whether what was in hand is the step's object, with the earlier ones where they belong."""
+    earlier = episode.targets[: _number(episode, step)]
+    return sim.held in ("", step.goal.object) and all(object_placed(sim, target) for target in earlier)
+
+
+def _number(episode: Episode, step: PlanStep) -> int:
+    return next(i for i, target in enumerate(episode.targets) if target.object == step.goal.object)
 
 
 def explain(sim: Simulator, episode: Episode, step: PlanStep) -> str:
@@ -215,9 +234,9 @@ def explain(sim: Simulator, episode: Episode, step: PlanStep) -> str:
         if not sim.held:
             return "holds nothing"
         return "an earlier object was moved" if not _interaction_holds(sim, episode, step) else "arm not at rest"
-    if step.skill == "place":
+    if step.skill in ("place", "rearrange"):
         if sim.held:
-            return "did not let go"
+            return "did not let go" if sim.held == step.goal.object else "holds the wrong thing"
         target = next(t for t in episode.targets if t.object == step.goal.object)
         if not object_placed(sim, target):
             return "object is not at its goal"

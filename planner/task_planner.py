@@ -50,6 +50,8 @@ class PlanStep:
 
     Opening has no interaction of its own: it is a precondition of the pick that follows, which fails without it.
     """
+    on_the_way: str = ""
+    """The interaction that the step passes before its own, if it has two."""
 
 
 def domain_pddl() -> str:
@@ -84,6 +86,16 @@ def plan(episode: Episode, scene: Scene, nav_skill: bool = True) -> list[PlanSte
             )
             state = state.apply(operator)
     return [s for s in steps if nav_skill or s.skill != "navigate"]
+
+
+def whole_steps(episode: Episode) -> list[PlanStep]:
+    """Return what a policy without skills is to do: an object after the other, in the episode's order."""
+    steps = []
+    for number, target in enumerate(episode.targets, start=1):
+        goal = Goal(target.start_pos, target.object, then=target.goal_pos)
+        action = f"(rearrange {object_name(target)})"
+        steps.append(PlanStep(action, "rearrange", goal, f"place {number}", f"pick {number}"))
+    return steps
 
 
 def _as_it_lies(target: Target, steps: Sequence[PlanStep], scene: Scene) -> Target:

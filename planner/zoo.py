@@ -8,7 +8,8 @@ from pathlib import Path
 
 import skills
 from configs.schema import ConfigError, TrainSkillConfig, read_train_config
-from hab.episodes import SKILLS
+from hab.episodes import POLICIES
+from skills.specs import ALWAYS_DRIVE
 
 ZOO = Path(skills.__file__).parent / "zoo"
 """The packaged policies."""
@@ -36,7 +37,7 @@ class Entry:
 
 def entry_name(config: TrainSkillConfig) -> str:
     """Return the name of a policy's folder in the zoo: pick_nav_laser."""
-    variant = "" if config.skill == "navigate" else "_nav" if config.nav else "_nonav"
+    variant = "" if config.skill in ALWAYS_DRIVE else "_nav" if config.nav else "_nonav"
     return f"{config.skill}{variant}_{config.obs}"
 
 
@@ -59,13 +60,13 @@ def entries(folder: Path) -> list[Entry]:
         other = found.setdefault(entry.name, entry)
         if other is not entry:
             raise ZooError(f"{other.folder} and {entry.folder} are both {entry.name}; move one of them away")
-    return sorted(found.values(), key=lambda e: (SKILLS.index(e.config.skill), not e.config.nav, e.config.obs))
+    return sorted(found.values(), key=lambda e: (POLICIES.index(e.config.skill), not e.config.nav, e.config.obs))
 
 
 def find(found: Iterable[Entry], skill: str, base_movement: bool, obs: str) -> Entry | None:
     """Return the policy for a job, if there is one; Navigate always drives."""
     for entry in found:
         config = entry.config
-        if (config.skill, config.nav, config.obs) == (skill, base_movement or skill == "navigate", obs):
+        if (config.skill, config.nav, config.obs) == (skill, base_movement or skill in ALWAYS_DRIVE, obs):
             return entry
     return None

@@ -16,6 +16,7 @@ TASKS: dict[str, tuple[str, str]] = {
     "close_fridge": ("tpsrl/CloseFridge-v0", "skills.articulated:CloseFridge"),
     "open_cabinet": ("tpsrl/OpenCabinet-v0", "skills.articulated:OpenCabinet"),
     "close_cabinet": ("tpsrl/CloseCabinet-v0", "skills.articulated:CloseCabinet"),
+    "rearrange": ("tpsrl/Rearrange-v0", "skills.rearrange:Rearrange"),
 }
 """Skill -> gymnasium id and class."""
 

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hab.actions import Action
 from hab.scene import Vec3
 from hab.simulator import Simulator
@@ -17,6 +20,9 @@ MANIPULATION_STEPS = 600
 """habitat: 300 for Pick and Place, 200 for Open and Close. Here the base is 2.5 times slower (hence Navigate's 1000 for
 habitat's 400), the arm cannot pass through a board, and a cup draws a door along its arc: scripts that know everything
 take 140 steps to pick from a table, but 290 (one in ten over 430) to pick from the fridge."""
+
+REARRANGE_STEPS = 2700
+"""As many as the chain grants an object: twice Navigate's, Pick's and Place's."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,12 @@ class Goal:
     """The object to pick, to place, or in hand."""
     articulation: str = ""
     """The drawer or fridge to open or close, or to drive to; "" for none."""
+    then: Vec3 | None = None
+    """Rearrange: where the object that starts at `position` belongs."""
+
+    def positions(self) -> NDArray[np.float64]:
+        """Return `position`, and `then` if there is one, as rows (1 or 2, 3)."""
+        return np.array([self.position, *([self.then] if self.then else [])], dtype=np.float64)
 
 
 @dataclass(frozen=True)

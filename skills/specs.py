@@ -1,4 +1,4 @@
-"""The seven skills as the chain sees them: termination rules, post-conditions, time limits (hab_facts.md).
+"""The skills as the chain sees them: termination rules, post-conditions, time limits (hab_facts.md).
 
 The base is 2.5 times slower than habitat's, so Navigate's 300 steps become 750; the manipulation skills get as many as
 in their own tasks.
@@ -6,10 +6,15 @@ in their own tasks.
 
 from __future__ import annotations
 
+import math
+
 from hab.actions import ARM, BASE, GRIP, STOP, Action, stop_called
 from hab.measures import PLACED_M, articulation_closed, articulation_open, at_rest, holding, navigated
 from hab.simulator import Simulator
-from skills.skill import MANIPULATION_STEPS, Goal, Progress, SkillSpec
+from skills.skill import MANIPULATION_STEPS, REARRANGE_STEPS, Goal, Progress, SkillSpec
+
+ALWAYS_DRIVE = ("navigate", "rearrange")
+"""They are nothing without the base, and so have one variant."""
 
 
 def _stopped(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
@@ -32,8 +37,12 @@ def _back_at_rest(sim: Simulator, goal: Goal, action: Action, progress: Progress
     return progress.left_start and sim.held == "" and at_rest(sim)
 
 
+def _set_down_or_wrong(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+    return sim.held not in ("", goal.object) or (progress.grasped and sim.held == "")
+
+
 def _placed(sim: Simulator, goal: Goal) -> bool:
-    error = sum((a - b) ** 2 for a, b in zip(sim.object_pos(goal.object), goal.position, strict=True)) ** 0.5
+    error = math.dist(sim.object_pos(goal.object), goal.then or goal.position)
     return sim.held != goal.object and error < PLACED_M
 
 
@@ -64,5 +73,6 @@ SPECS: dict[str, SkillSpec] = {
         SkillSpec("open_fridge", MANIPULATION_STEPS, _HAND, _drawn_at_rest, _open),
         SkillSpec("close_cabinet", MANIPULATION_STEPS, _PUSH, _back_at_rest, _closed),
         SkillSpec("close_fridge", MANIPULATION_STEPS, _PUSH, _back_at_rest, _closed),
+        SkillSpec("rearrange", REARRANGE_STEPS, _HAND, _set_down_or_wrong, _placed),
     )
 }

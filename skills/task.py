@@ -21,7 +21,7 @@ from hab import sensors
 from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.arm import APPROACHES, cup_to_goal, joints_to_goal
 from hab.backend import make_simulator
-from hab.episodes import SKILLS, SPLITS, Unsolvable, load_scene, scene_seed
+from hab.episodes import POLICIES, SPLITS, Unsolvable, load_scene, scene_seed
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import NAV_DISTANCE_M, rest_distance
 from hab.nearby import AROUND_SIZE, Nearby
@@ -176,7 +176,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
-        """Read its sensors; `goal` is the goal's position (1, 3), `memory` what has been so: empty when a call begins,
+        """Read its sensors; `goal` is `Goal.positions`, `memory` what has been so: empty when a call begins,
         and changed here."""
         read, pose = sensors.exteroception(sim, obs), RobotPose(sim)
         for key in cls.keys:
@@ -307,7 +307,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def _lay_out(self, index: int) -> None:
         """Find start state `index` and put the simulator there: a pure function of skill, variant, split and index."""
         scene = load_scene(scene_seed(self.split, index))
-        variant = [SKILLS.index(self.skill), int(self.base_movement), SPLITS.index(self.split), index]
+        variant = [POLICIES.index(self.skill), int(self.base_movement), SPLITS.index(self.split), index]
         chain = np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
         for attempt in range(_ATTEMPTS):
             rng = np.random.default_rng([*variant, attempt])
@@ -324,7 +324,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     def _begin(self, start: Start) -> None:
         self.start, self.goal = start, start.goal
-        self._goal_position = np.array([self.goal.position], dtype=np.float64)
+        self._goal_position = self.goal.positions()
         self.sim.reset(start.episode)
         if start.held:
             self.sim.hold(start.held, start.tilt_rad)

@@ -53,7 +53,7 @@ class TrainedPolicy:
     def reset(self, sim: Simulator, goal: Goal) -> None:
         """Start a call: recurrent state and previous action are cleared."""
         network = self._network
-        self._goal = np.array([goal.position], dtype=np.float64)
+        self._goal = goal.positions()
         self._state = torch.zeros(1, network.state_size)
         self._previous = torch.from_numpy(network.action_layout.none)[None]
         self._left, self._held = 0, ""

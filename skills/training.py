@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hab.actions import BASE, GRIP, STOP
 from hab.sensors import OBSERVATION_SETS
 from skills import SPECS, TASKS, make_env
+from skills.specs import ALWAYS_DRIVE
 
 if TYPE_CHECKING:
     from skills.task import SkillTask
@@ -64,7 +65,7 @@ def fit_policy(policy: PolicyConfig, skill: str, obs: str, base_movement: bool) 
     parts = SPECS[skill].parts
     heads = {**{part: head for part, head in HEADS.items() if part in parts}, **policy.heads}
     biases = {part: bias for part, bias in INITIAL_BIAS.items() if heads.get(part) == "bernoulli"}
-    drives = base_movement and skill != "navigate"
+    drives = base_movement and skill not in ALWAYS_DRIVE
     stds = {BASE: min(BASE_STD, BASE_STD_SHARE * policy.initial_std)} if drives else {}
     observed = task_class(skill).observed_space(obs).spaces  # a Dict space itself holds samples, not names
     absent = {key for name, keys in OBSERVATION_SETS.items() if name != obs for key in keys}

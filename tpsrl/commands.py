@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from hab.episodes import SCENARIOS, SKILLS, SPLITS
+from hab.episodes import POLICIES, SCENARIOS, SPLITS
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
 from hab.sensors import OBSERVATION_SETS
 from tpsrl import __version__
@@ -68,12 +68,13 @@ def cli() -> None:
 def agent_options(command: Command) -> Command:
     """Add the options that say which agent plays which episodes."""
     options = [
-        click.argument("name", metavar="SCENARIO|SKILL", type=Name("scenario or skill", SCENARIOS + SKILLS)),
+        click.argument("name", metavar="SCENARIO|SKILL", type=Name("scenario or skill", SCENARIOS + POLICIES)),
         click.argument("overrides", nargs=-1),
         click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs."),
         click.option("--skill-nav/--no-skill-nav", default=True, help="Manipulation skills may drive the base."),
         click.option("--nav-skill/--no-nav-skill", default=True, help="Play the plan's Navigate steps."),
         click.option("--stop-mask/--no-stop-mask", default=True, help="Navigate may stop only within 2 m."),
+        click.option("--monolithic", is_flag=True, help="One policy, rearrange, instead of a plan and its skills."),
         click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
     ]
     for option in reversed(options):
@@ -179,7 +180,8 @@ def ablate_command(
     """Play the same episodes with the paper's agents and compare them: its Figure 6.
 
     The agents: tpsrl (the manipulation skills stand), skillnav (they drive), both again without stop-masking
-    (tpsrl_nomask, skillnav_nomask), nonav (they drive, and the plan has no Navigate) and oracle (scripted skills).
+    (tpsrl_nomask, skillnav_nomask), nonav (they drive, and the plan has no Navigate), monolithic (one policy for all,
+    without skills or plan) and oracle (scripted skills).
     Writes summary.json, success.csv and report.html to DIR. Episodes that DIR holds are not played again, so an
     ablation that was interrupted goes on where it stopped. OVERRIDES are Hydra overrides of configs/eval.yaml.
     """
@@ -252,7 +254,7 @@ def gallery_command(folder: Path, title: str | None) -> None:
 
 
 @cli.command("train-skill")
-@click.argument("skill", metavar="SKILL", type=Name("skill", SKILLS))
+@click.argument("skill", metavar="SKILL", type=Name("skill", POLICIES))
 @click.argument("overrides", nargs=-1)
 @click.option("--nav/--no-nav", default=True, show_default=True, help="Whether the skill may drive the base.")
 @click.option("--obs", default="laser", show_default=True, type=Name("observation set", tuple(OBSERVATION_SETS)))
@@ -430,7 +432,7 @@ def _config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) -> Eva
 def _agent(name: str, flags: dict[str, Any], config: EvalConfig) -> Agent:
     from planner.agent import Agent, AgentError, check_agent
 
-    agent = Agent(flags["skills"], flags["skill_nav"], flags["nav_skill"], flags["stop_mask"])
+    agent = Agent(flags["skills"], flags["skill_nav"], flags["nav_skill"], flags["stop_mask"], flags["monolithic"])
     try:
         check_agent(agent, name, config.sim.obs)
     except AgentError as error:

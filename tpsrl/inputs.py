@@ -13,7 +13,8 @@ import click
 from click.core import ParameterSource
 
 from hab.backend import SIMULATORS
-from hab.episodes import SCENARIOS, SKILLS
+from hab.episodes import POLICIES, SCENARIOS
+from skills.specs import ALWAYS_DRIVE
 
 if TYPE_CHECKING:
     from configs.schema import EvalConfig
@@ -91,8 +92,10 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
     if config.sim.name not in SIMULATORS:
         raise BadInput(f"sim.name={config.sim.name}: only {', '.join(SIMULATORS)} is built in")
     for skill in config.chain.skill_steps:
-        if skill not in SKILLS:
-            raise BadInput(f"chain.skill_steps.{skill}: no such skill; choose from {', '.join(SKILLS)}")
+        if skill not in POLICIES:
+            raise BadInput(f"chain.skill_steps.{skill}: no such skill; choose from {', '.join(POLICIES)}")
+    if context.params.get("monolithic"):
+        _check_monolithic(name, context)
     if name in SCENARIOS:
         if config.sim.obs != "laser" and skills == "oracle":
             raise BadInput(f"sim.obs={config.sim.obs}: oracle skills read no observations; leave it out")
@@ -102,7 +105,19 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
         raise BadInput(
             "chain.*: limits of the chain do not apply to a single skill; leave them out, or name a scenario"
         )
-    for option in ("nav_skill", "stop_mask") + (("skill_nav",) if name == "navigate" else ()):
-        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            flag = option.replace("_", "-")
-            raise BadInput(f"--{flag}/--no-{flag}: does nothing for {name} on its own; leave it out")
+    for option in ("nav_skill", "stop_mask") + (("skill_nav",) if name in ALWAYS_DRIVE else ()):
+        _refuse(option, context, f"does nothing for {name} on its own; leave it out")
+
+
+def _check_monolithic(name: str, context: click.Context) -> None:
+    if name not in SCENARIOS:
+        raise BadInput(f"--monolithic: {name} is one policy as it is; leave it out")
+    for option in ("skill_nav", "nav_skill", "stop_mask"):
+        _refuse(option, context, "says how a plan's skills are played, --monolithic has none; leave one of them out")
+
+
+def _refuse(option: str, context: click.Context, why: str) -> None:
+    """Refuse an on/off option that was given."""
+    if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+        flag = option.replace("_", "-")
+        raise BadInput(f"--{flag}/--no-{flag}: {why}")

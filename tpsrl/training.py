@@ -24,6 +24,7 @@ from hab.sensors import OBSERVATION_SETS
 from planner.zoo import CLONED, CONFIG, WEIGHTS
 from skills import TASKS
 from skills.demonstrations import Job, NothingShown, clone_oracle
+from skills.specs import ALWAYS_DRIVE
 from skills.training import env_factory, fit_policy
 from tpsrl.commands import Failure
 from tpsrl.inputs import BadInput
@@ -151,8 +152,10 @@ def _check_task(config: TrainSkillConfig) -> None:
             raise BadInput(f"{key}={value}: choose from {', '.join(choices)}")
     if config.sim not in SIMULATORS:
         raise BadInput(f"sim={config.sim}: only {', '.join(SIMULATORS)} is built in")
-    if config.skill == "navigate" and not config.nav:
-        raise BadInput("--no-nav (nav=false): navigate does nothing but drive the base; leave it out")
+    if config.skill in ALWAYS_DRIVE and not config.nav:
+        raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
+    if config.skill == "rearrange" and config.demonstrations.rounds and not config.demonstrations.run:
+        raise BadInput("demonstrations.rounds: rearrange has no oracle to show it anything; leave it out")
 
 
 def _summary(name: str, config: TrainSkillConfig, result: Result, before: int, out: Path) -> str:

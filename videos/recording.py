@@ -21,9 +21,9 @@ from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.mujoco.gl import RenderingUnavailable
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import OBJECTS
-from planner.agent import Agent, load_policies, play_episode, seed_draws
+from planner.agent import Agent, load_policies, play_episode, seed_draws, steps_of
 from planner.chain import Limits
-from planner.task_planner import interactions, plan
+from planner.task_planner import interactions
 from skills.skill import SkillPolicy
 from videos.render import prepare_rendering
 
@@ -72,7 +72,7 @@ def record_scenario(
     try:
         recording.save(part)
         sim.reset(episode)
-        steps = plan(episode, sim.scene, agent.nav_skill)
+        steps = steps_of(agent, episode, sim.scene)
         policies = load_policies(agent, scenario, obs)
         recorder = _Recorder(recording, sim, interactions(episode))
         stages = [(step.skill, step.action, step.goal.position) for step in steps]

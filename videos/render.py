@@ -23,9 +23,9 @@ from hab.backend import make_simulator
 from hab.episodes import Episode, make_episode
 from hab.mujoco.gl import make_gl_context
 from hab.simulator import Simulator
-from planner.agent import Agent, load_policies, play_episode, play_skill, seed_draws
+from planner.agent import Agent, load_policies, play_episode, play_skill, seed_draws, steps_of
 from planner.chain import Limits
-from planner.task_planner import interactions, plan
+from planner.task_planner import interactions
 from skills.skill import Goal
 from videos.frame import compose
 from videos.overlays import overlays
@@ -92,7 +92,7 @@ def render_scenario(
     episode = make_episode(scenario, split, index)
     moments: list[Moment] = []
     sim.reset(episode)
-    steps = plan(episode, sim.scene, agent.nav_skill)
+    steps = steps_of(agent, episode, sim.scene)
 
     def record(stage: int, action: Action, done: Sequence[bool]) -> None:
         caption = f"{stage + 1}/{len(steps)}  {steps[stage].skill}  {steps[stage].action}"

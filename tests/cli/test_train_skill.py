@@ -43,6 +43,7 @@ BAD = {
     "unknown observation set": (["pick", "--obs", "lasr"], "did you mean 'laser'"),
     "simulator that is not there": (["pick", "--sim", "habitat"], "only mujoco is built in"),
     "navigate must drive": (["navigate", "--no-nav"], "leave it out"),
+    "rearrange has no oracle": (["rearrange", "demonstrations.rounds=1"], "no oracle"),
     "no steps": (["pick", "--steps", "0"], "0 is not in the range"),
     "steps twice": (["pick", "--steps", "9", "train.total_steps=9"], "give one of them"),
     "typo in a key": (["pick", "train.num_env=2"], "Did you mean: 'num_envs'"),

@@ -13,7 +13,7 @@ from hab.episodes import Episode, Target
 from hab.robot import REST_Q
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, run_chain
-from planner.task_planner import PlanStep
+from planner.task_planner import PlanStep, whole_steps
 from skills import SPECS
 from skills.skill import Goal, Progress, SkillSpec
 
@@ -261,3 +261,48 @@ def test_skills_act_through_their_own_parts_only(base_movement: bool) -> None:
     assert seen["navigate"] == {BASE, STOP, GRIP}
     for skill in ("pick", "place"):
         assert seen.get(skill, {ARM, GRIP}) == ({ARM, GRIP, BASE} if base_movement else {ARM, GRIP})
+
+
+class Fetcher:
+    """One policy for all: takes the object, and a while later sets it down where it is told to."""
+
+    def __init__(self, drops: str = "", takes: str = "") -> None:
+        self.drops, self.takes = drops, takes
+
+    def reset(self, sim: Simulator, goal: Goal) -> None:
+        self.goal, self.waited = goal, 0
+
+    def act(self, sim: Simulator) -> Action:
+        fake, goal = cast(FakeSim, sim), self.goal
+        self.waited += 1
+        if self.waited == 3:
+            fake.held = self.takes or goal.object
+        if self.waited == 6:
+            fake.objects[goal.object] = np.array((9.0, 9.0, 0.0) if goal.object == self.drops else goal.then)
+            fake.held = self.takes
+        return {}
+
+
+def whole(policy: Fetcher, episode_steps: int = 1000) -> ChainResult:
+    limits = Limits(episode_steps, {"rearrange": 20})
+    steps = whole_steps(EPISODE)
+    return run_chain(cast(Simulator, FakeSim()), EPISODE, steps, {"rearrange": policy}, SPECS, limits)
+
+
+def test_one_policy_for_all_is_measured_by_the_same_interactions() -> None:
+    result = whole(Fetcher())
+    assert result.success and result.interactions == [True] * 4 and result.steps == 12
+    assert [(row.skill, row.interaction, row.outcome) for row in result.trace] == [
+        ("rearrange", "place 1", "success"),
+        ("rearrange", "place 2", "success"),
+    ]
+
+
+def test_what_one_policy_for_all_took_counts_although_it_dropped_it() -> None:
+    result = whole(Fetcher(drops="can"))
+    assert result.interactions == [True, True, True, False]
+    assert (result.failed_skill, result.reason) == ("rearrange", "object is not at its goal")
+    result = whole(Fetcher(), episode_steps=4)
+    assert result.interactions == [True, False, False, False] and result.reason == "episode's step limit"
+    result = whole(Fetcher(takes="can"))
+    assert result.interactions == [False] * 4 and result.reason == "holds the wrong thing"

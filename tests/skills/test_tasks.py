@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hab import robot, sensors
-from hab.episodes import SKILLS, load_grid, load_scene
+from hab.episodes import POLICIES, SKILLS, load_grid, load_scene
 from hab.mapping import LaserMap
 from hab.measures import OPEN_SLACK, at_rest, ee_in_base
 from hab.openings import grid_with_openings, handle_at, opened_boxes
@@ -69,7 +69,7 @@ def test_each_skill_sees_and_does_what_habitat_lets_it(skill: str) -> None:
 def test_unknown_skill_is_refused() -> None:
     with pytest.raises(ValueError, match="choose from"):
         make_env("juggle")
-    assert set(TASKS) == set(SKILLS)
+    assert set(TASKS) == set(POLICIES)
 
 
 # -- start states ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,141 @@
+"""Rearrange: one policy for all that becomes of an object: drive to it, take it, drive to its goal, set it down.
+
+The baseline without skills and without a plan (MonolithicRL of Szot et al. 2021): the policy is told which object is
+next, where that lies and where it belongs, and does the rest itself, from the scenario's start on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.actions import ARM, GRIP, Action
+from hab.episodes import Unsolvable, load_grid, make_episode
+from hab.measures import PLACED_M
+from hab.openings import grid_with_openings
+from hab.scene import Scene
+from hab.sensors import Observation
+from hab.simulator import Simulator
+from skills.navigate import FloorDistance
+from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN
+from skills.place import PLACE_REWARD
+from skills.skill import REARRANGE_STEPS, Goal
+from skills.starts import Start, StartKind, poses_near
+from skills.task import ARM_KEYS, CallMemory, SkillTask, State, ee_distance, to_mm
+
+NEAR_M = 2.0
+"""So near what it is to take, or where it is to set it down, the hand's way counts besides the base's."""
+
+
+@dataclass(frozen=True)
+class RearrangeState(State):
+    target: str
+    floor_m: float
+    """Along the floor, to where one would work now: at the object, and once it is in hand at its goal."""
+    object_m: float
+    """End-effector to the object's centre."""
+    goal_m: float
+    """Object's centre to its goal."""
+    picked: bool
+    """Whether the object has been in hand."""
+
+
+class Rearrange(SkillTask[RearrangeState]):
+    """Start: Tidy House when some of its objects are at their goals: its own start, or near the last one's goal."""
+
+    skill = "rearrange"
+    parts = (ARM, GRIP)
+    keys = ("goal_to_agent_gps_compass", "obj_goal_sensor", *ARM_KEYS)
+    max_steps = REARRANGE_STEPS
+    map_room_m = 12.0
+
+    @classmethod
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
+        """Read its sensors; they tell of the object's start, and with something in hand of its goal."""
+        return super().observe(sim, obs, goal[1:] if sim.held else goal[:1], memory)
+
+    def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
+        episode = make_episode("tidy_house", self.split, index)
+        number = int(rng.integers(len(episode.targets)))
+        target, earlier = episode.targets[number], episode.targets[:number]
+        yaws = {name: yaw for name, (_, yaw) in episode.objects.items()}
+        episode = replace(
+            episode, objects={**episode.objects, **{t.object: (t.goal_pos, yaws[t.object]) for t in earlier}}
+        )
+        goal = Goal(target.start_pos, target.object, then=target.goal_pos)
+        if not earlier:
+            yield Start(episode, goal)
+            return
+        last = earlier[-1]
+        grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
+        for pose in poses_near(grid, rng, scene.receptacle(last.goal_receptacle), last.goal_pos):
+            yield Start(replace(episode, robot=pose), goal)
+
+    def _begin(self, start: Start) -> None:
+        super()._begin(start)
+        name, then = start.goal.object, start.goal.then
+        if then is None:
+            raise Unsolvable
+        self._floor = (
+            FloorDistance(start, self.sim.scene),
+            FloorDistance(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
+        )
+
+    def measure(self, common: State) -> RearrangeState:
+        sim, name = self.sim, self.goal.object
+        held = common.held == name
+        before = self._state if sim.steps else None
+        return RearrangeState(
+            **vars(common),
+            target=name,
+            floor_m=self._floor[held](sim.base),
+            object_m=ee_distance(sim, sim.object_pos(name)),
+            goal_m=math.dist(sim.object_pos(name), self.goal.then or self.goal.position),
+            picked=held or (before is not None and before.picked),
+        )
+
+    def rewards(self, was: RearrangeState, now: RearrangeState) -> dict[str, float]:
+        return {
+            "distance": was.floor_m - now.floor_m if was.held == now.held else 0.0,
+            "reach": reach_reward(was, now),
+            "pick": PICK_REWARD if now.picked and not was.picked else 0.0,
+            "place": PLACE_REWARD if was.held == now.target and placed(now) else 0.0,
+            "wrong_object": -WRONG_OBJECT_PEN if wrong_object(now) else 0.0,
+        }
+
+    def succeeded(self, now: RearrangeState, action: Action) -> bool:
+        return now.picked and placed(now)
+
+    def failure(self, was: RearrangeState, now: RearrangeState, action: Action) -> str:
+        if wrong_object(now):
+            return "wrong object"
+        return "dropped" if now.picked and now.held == "" else ""
+
+    def measures(self, now: RearrangeState) -> dict[str, Any]:
+        return {
+            "geodesic_dist_to_goal": now.floor_m,
+            "ee_to_object_distance": now.object_m,
+            "object_to_goal_distance": now.goal_m,
+            "did_pick_object": now.picked,
+        }
+
+
+def reach_reward(was: RearrangeState, now: RearrangeState) -> float:
+    """Reward the hand's coming nearer to the object, and with it to its goal, from nearby."""
+    if was.held != now.held:
+        return 0.0
+    before, after = (was.goal_m, now.goal_m) if now.held else (was.object_m, now.object_m)
+    return DISTANCE_REWARD * to_mm(before - after) if max(before, after) < NEAR_M else 0.0
+
+
+def placed(now: RearrangeState) -> bool:
+    return now.held == "" and now.goal_m < PLACED_M
+
+
+def wrong_object(now: RearrangeState) -> bool:
+    return now.held not in ("", now.target)
