@@ -69,6 +69,8 @@ class DemonstrationsConfig:
     """Passes over all that has been shown so far, after each round."""
     learner_share: float = 0.6
     """The policy begins an episode for this share of a task's steps at most, before the oracle takes over."""
+    asked_share: float = 0.0
+    """At this share of the policy's steps the oracle is asked what it would do there."""
     run: str = ""
     """A run's folder: begin with the clone that it began with, instead of cloning anew."""
 
@@ -123,6 +125,8 @@ def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
             raise ConfigError(f"demonstrations.{name}={number}: must be at least {least}")
     if not 0.0 < shown.learner_share <= 1.0:
         raise ConfigError(f"demonstrations.learner_share={shown.learner_share}: must lie above 0 and be 1 at most")
+    if not 0.0 <= shown.asked_share <= 1.0:
+        raise ConfigError(f"demonstrations.asked_share={shown.asked_share}: must lie between 0 and 1")
     if shown.rounds and config.policy.previous_action:
         raise ConfigError(
             "demonstrations.rounds: clones a policy that is not told its previous action; set "

@@ -125,7 +125,8 @@ def _cloning(shown: dict[str, Any], seconds: int | None) -> list[str]:
         "script that reads the simulator's state): "
         f"{shown['rounds']} rounds of {shown['episodes']} episodes in training "
         "apartments, from the second on most of them begun by the policy, for up to "
-        f"{shown['learner_share']:.0%} of the task's steps (DAgger; `skills/demonstrations.py`), "
+        f"{shown['learner_share']:.0%} of the task's steps, at {shown['asked_share']:.0%} of which the oracle was "
+        "asked what it would do (DAgger; `skills/demonstrations.py`), "
         f"{seconds / 60:.0f} min. The policy itself sees nothing but its sensors."
     ]
 

@@ -63,6 +63,8 @@ class Job:
     seed: tuple[int, ...]
     learner_share: float
     """Of a task's steps, for which the learner begins an episode at most."""
+    asked_share: float
+    """Of the learner's steps, at which the oracle is asked what it would do there."""
 
 
 def clone_oracle(
@@ -165,6 +167,7 @@ class _Player:
         task.reset()
         # An oracle that knows where an object is to go takes it accordingly; a policy cannot know.
         task.sim.episode = replace(task.sim.episode, targets=())
+        self.began_with = task.sim.held
         if self.job.weights is not None and rng.random() < LEARNER_BEGINS:
             most = self.job.learner_share * task.max_steps / PATIENCE / self.repeat
             for _ in range(int(rng.integers(most))):
@@ -221,13 +224,31 @@ class _Player:
         flat = network.play(out, torch.from_numpy(self.rng.random((1, network.noise_size))))
         action, held = network.action_layout.decode(flat[0].numpy()), task.sim.held
         action.pop(STOP, None)  # what it would stop at is for the oracle to mend
-        over = False
+        shown = self._oracle_would() if held == self.began_with and self.rng.random() < self.job.asked_share else None
+        over, terms = False, dict[str, float]()
         for _ in range(self.repeat):
-            success, reason = task.control_step(action, {})
+            success, reason = task.control_step(action, terms)
             over = success or reason != ""
             if over or task.sim.held != held:
                 break
-        return _Step(floats, bytes_, flat[0].numpy(), 0.0, False), over
+        done = flat[0].numpy() if shown is None else shown
+        return _Step(floats, bytes_, done, sum(terms.values()), shown is not None), over
+
+    def _oracle_would(self) -> NDArray[np.float32]:
+        """Return the action (A,) with which an oracle would begin here.
+
+        Where a learner is stuck it stays for long, and what frees it are a few steps: those of an oracle that has taken
+        over are too few to learn from. One whose hand has taken hold, or let go, is in the middle of its script, and
+        not asked.
+        """
+        task = self.task
+        oracle = make_oracle(self.job.skill, task.base_movement)
+        oracle.reset(task.sim, task.goal)
+        action = oracle.act(task.sim)
+        if task.may_stop():
+            action[STOP] = np.ones(1, np.float32)
+        parts = self.network.action_layout.parts
+        return self._switched(np.concatenate([action[part.name] for part in parts]).astype(np.float32))
 
     def _observed(self) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
         layout = self.network.obs_layout

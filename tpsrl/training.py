@@ -128,7 +128,8 @@ def _clone_oracle(config: TrainSkillConfig, task: dict[str, Any], out: Path, pol
     shown, start = config.demonstrations, time.monotonic()
     gamma, episodes = config.train.gamma, shown.episodes
     seed = (config.train.seed,)
-    job = Job(config.skill, task, gamma, config.policy, None, episodes, seed, shown.learner_share)
+    shares = shown.learner_share, shown.asked_share
+    job = Job(config.skill, task, gamma, config.policy, None, episodes, seed, *shares)
     cores = os.cpu_count() or 1
     threads = torch.get_num_threads()
     torch.set_num_threads(cores)

@@ -76,9 +76,15 @@ def sweep_open(motion: Motion, name: str, wide: float, base_movement: bool, time
         _send(motion, hand, azimuth, radius, height)
         speed = 2.0 * (edge.radius - AT_EDGE_M) if base_movement else 0.0
         yield motion.action(max(-0.2, min(0.2, speed)))
-    # Folded, the shoulder meets the head there.
-    while abs((hand := forward(sim.arm)).azimuth) > FOLD_AT_RAD and timeout > 0:
-        timeout -= 1
+    yield from turn_ahead(motion, height)
+
+
+def turn_ahead(motion: Motion, height: float, timeout: int = 300) -> Script:
+    """Turn a hand that reaches aside to where the arm can fold: elsewhere its shoulder would meet the head."""
+    for _ in range(timeout):
+        hand = forward(motion.sim.arm)
+        if abs(hand.azimuth) <= FOLD_AT_RAD:
+            return
         _send(motion, hand, 0.0, FOLD_AT_M, height)
         yield motion.action()
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from hab.actions import ARM_DELTA_RAD, Action
 from hab.arm import ArmPose, cup_pose, resting_near, solve
-from hab.measures import CLOSED_SLACK
+from hab.measures import CLOSED_SLACK, at_rest
 from hab.openings import handle_at, link_to_world, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
-from skills.oracle.ajar import sweep_open
+from skills.oracle.ajar import sweep_open, turn_ahead
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import OPEN_SLANT, follow, plan_route
@@ -41,6 +41,8 @@ AJAR_RAD, LOST_RAD, AJAR_BEYOND_RAD = 0.3, 0.7, 0.25
 all the way, and pushes only a door that it has lost hold of beyond the second."""
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.10}
 """Open this much (m, rad) beyond the goal: what is let go may swing back."""
+NOT_OPEN = 0.03
+"""What is this much (m, rad) short of the goal is open still."""
 LEAD = {"cabinet": 0.03, "fridge": 0.06}
 """The cup is sent at most this far (m, rad) ahead of the handle along its path."""
 STEP = {"cabinet": 0.011, "fridge": 0.010}
@@ -80,7 +82,8 @@ class OracleOpen(Scripted):
         beyond = OPEN_BEYOND[kind] if self._base_movement else 0.02
         wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + beyond
         ajar = kind == "fridge" and not self._base_movement
-        while sim.joint_pos(name) < wide - 0.05:
+        enough = wide - beyond - NOT_OPEN
+        while sim.joint_pos(name) < enough:
             if self._to_sweep(sim, name):
                 yield from sweep_open(motion, name, wide, self._base_movement)
                 yield from fold_away(motion, self._base_movement)
@@ -106,14 +109,25 @@ class OracleOpen(Scripted):
                 drawn = AJAR_RAD + AJAR_BEYOND_RAD if ajar else wide
                 yield from draw_along(motion, name, drawn, reach.pitch, self._base_movement)
             motion.suction = False
-            if self._to_sweep(sim, name) and sim.joint_pos(name) < wide - 0.05:
+            if self._to_sweep(sim, name) and sim.joint_pos(name) < enough:
                 yield from motion.wait(3)
                 continue
+            yield from self._come_away(motion, name)
+        if sim.held == name:
+            yield from self._come_away(motion, name)
+        elif not at_rest(sim):
             if kind == "fridge":
-                yield from come_off(motion, name, self._base_movement)
-            yield from let_go(motion, self._base_movement)
+                yield from turn_ahead(motion, float(sim.handle_pos(name)[2]))
+            yield from fold_away(motion, self._base_movement)
         while True:
             yield motion.action()
+
+    def _come_away(self, motion: Motion, name: str) -> Script:
+        """Let go of the handle, or of nothing, and bring the hand to its resting position."""
+        motion.suction = False
+        if motion.sim.scene.articulation(name).kind == "fridge":
+            yield from come_off(motion, name, self._base_movement)
+        yield from let_go(motion, self._base_movement)
 
     def _to_sweep(self, sim: Simulator, name: str) -> bool:
         """Whether a door stands ajar far enough to be pushed on from within."""

@@ -29,7 +29,7 @@ def job(skill: str, episodes: int, weights: Any = None, **task: Any) -> Job:
     config = load_train_config([f"skill={skill}"])
     settings = {**TASK, **task}
     policy = fit_policy(config.policy, skill, "laser", settings["base_movement"])
-    return Job(skill, settings, 0.99, policy, weights, episodes, (0,), 0.6)
+    return Job(skill, settings, 0.99, policy, weights, episodes, (0,), 0.6, 0.0)
 
 
 def network(skill: str) -> RecurrentPolicy:
@@ -110,6 +110,25 @@ def test_the_learner_begins_for_its_share_of_the_steps_at_most() -> None:
         return max(int((~part).sum()) for part in np.split(played.expert, np.flatnonzero(played.starts)[1:]))
 
     assert 1 <= longest(0.05) < 0.05 * 600 / 3 < longest(0.6) < 0.6 * 600 / 3
+
+
+def test_the_oracle_is_asked_at_its_share_of_the_learners_steps() -> None:
+    """Asking changes what is cloned of the learner's steps, and nothing of what happens in them."""
+    weights = {name: value.numpy() for name, value in network("open_cabinet").state_dict().items()}
+    never, half, always = (
+        shown(list(demonstrate(replace(job("open_cabinet", 12, weights), asked_share=share), 2)))
+        for share in (0.0, 0.5, 1.0)
+    )
+    np.testing.assert_array_equal(never.floats, always.floats)
+    learners = ~never.expert
+    assert always.expert.all() and 0.35 < half.expert[learners].mean() < 0.65
+    np.testing.assert_array_equal(never.actions[~learners], always.actions[~learners])
+    np.testing.assert_array_equal(half.actions[half.expert], always.actions[half.expert])
+    np.testing.assert_array_equal(half.actions[~half.expert], never.actions[~half.expert])
+    # What it says there is what it does once it has taken over, the arm being where it was a step before.
+    takeovers = np.flatnonzero(learners[:-1] & ~learners[1:] & ~never.starts[1:])
+    said, did = always.actions[takeovers], always.actions[takeovers + 1]
+    assert np.abs(said - did).max(axis=1).mean() < 0.5 < np.abs(never.actions[takeovers] - did).max(axis=1).mean()
 
 
 def test_cloning_an_oracle_in_rounds_gets_nearer_to_it() -> None:
