@@ -7,7 +7,7 @@ it at a comfortable distance. Nothing but the cup's contact moves the door.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -50,7 +50,8 @@ STEP = {"cabinet": 0.011, "fridge": 0.010}
 FORESIGHT = {"cabinet": 0.01, "fridge": 0.015}
 """What is to be within reach (m, rad) further on, where the hand has to swivel."""
 OVERSHOOT = {"cabinet": 0.02, "fridge": 0.03}
-SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0, 8.0, -8.0)))
+SWIVELS = tuple(np.deg2rad((0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)))
+STEEPER = tuple(np.deg2rad((0.0, 0.5, 1.0, 2.0, 4.0, 8.0)))
 PULL_M_S = {"cabinet": 0.2, "fridge": 0.35}
 """The base comes after, or gives way, so fast."""
 PULL_PAN_RAD = 0.3
@@ -241,9 +242,13 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
             ahead = target + sign * part * STEP[kind]
             if part > 0.0 and (sign * (ahead - limit) > 0.0 or sign * (ahead - goal) > OVERSHOOT[kind]):
                 continue
-            # Where an arm alone gets no further at this pitch, the hand first swivels to one at which it does.
-            further = cup_at(ahead + sign * (0.0 if part or base_movement else FORESIGHT[kind]))
-            found = nearest_swivel(cup_at(ahead), further, sim.arm_target, steepest)
+            # Where it gets no further at this pitch, the hand first swivels to a steeper one at which it does: a flat
+            # one comes to its end soon.
+            if part:
+                found = nearest_swivel(cup_at(ahead), cup_at(ahead), SWIVELS, sim.arm_target, steepest)
+            else:
+                further = cup_at(ahead + sign * FORESIGHT[kind])
+                found = nearest_swivel(cup_at(ahead), further, STEEPER, sim.arm_target, steepest)
             if found is not None and (part == 0.0 or np.abs(found[0] - sim.arm_target).max() < 1.5 * ARM_DELTA_RAD):
                 target, advanced = ahead, part > 0.0
                 motion.arm_goal, pitch = found
@@ -262,14 +267,14 @@ def draw_along(motion: Motion, name: str, goal: float, pitch: float, base_moveme
 
 
 def nearest_swivel(
-    at: ArmPose, further: ArmPose, q: NDArray[np.float64], steepest: float
+    at: ArmPose, further: ArmPose, tilts: Sequence[float], q: NDArray[np.float64], steepest: float
 ) -> tuple[NDArray[np.float64], float] | None:
     """Return joint positions (7,) for a place of the cup and its pitch: the pitch that needs the least motion from `q`,
     of those that will do further along, too, if there are any.
 
     The cup swivels on a handle, so any pitch near the present one will do.
     """
-    poses = [replace(at, pitch=at.pitch + tilt) for tilt in SWIVELS]
+    poses = [replace(at, pitch=at.pitch + tilt) for tilt in tilts]
     found = [(solved, pose.pitch) for pose in poses if (solved := solve(pose)) is not None]
     found = [pair for pair in found if solve(replace(further, pitch=pair[1])) is not None] or found
     return min(
