@@ -28,7 +28,6 @@ MOVED_M, TURNED_RAD = 0.01, 0.02
 LOOK_AHEAD_M = (0.5, 1.2)
 ROUTE_SIZE = 2 * len(LOOK_AHEAD_M) + 1
 
-_LASER_ANGLES = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
 
 
 def _disc(radius_m: float) -> NDArray[np.intp]:
@@ -79,7 +78,7 @@ class LaserMap:
         self._readings += 1
         far = laser * robot.LASER_MAX_M
         near = laser < 0.999
-        ranges, angles = far[near], _LASER_ANGLES[near]
+        ranges, angles = far[near], robot.LASER_YAWS_RAD[near]
         points = [
             np.stack(
                 (robot.LASER_POS[0] + ranges * np.cos(angles), robot.LASER_POS[1] + ranges * np.sin(angles)), axis=1

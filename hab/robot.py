@@ -41,6 +41,8 @@ DEPTH_MAX_M = 10.0
 LASER_POS = np.array([0.235, 0.0, 0.2878])
 LASER_RAYS = 64
 LASER_FOV_RAD = np.deg2rad(220.0)
+LASER_YAWS_RAD = np.linspace(-0.5, 0.5, LASER_RAYS) * LASER_FOV_RAD
+"""Right to left."""
 LASER_MAX_M = 10.0
 HEAD_SCAN_YAWS_RAD = np.deg2rad([-20.0, 0.0, 20.0])
 HEAD_SCAN_PITCHES_RAD = np.deg2rad(np.linspace(-65.0, 15.0, 16))

@@ -102,8 +102,7 @@ class _Recorder:
         self._to, self._sim, self._names = recording, sim, names
         self._stage, self._done = -1, 0
         self._sees = _renders()
-        angles = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
-        self._rays = np.stack((np.cos(angles), np.sin(angles)), axis=1)
+        self._rays = np.stack((np.cos(robot.LASER_YAWS_RAD), np.sin(robot.LASER_YAWS_RAD)), axis=1)
         self._was: dict[int, NDArray[np.float64]] = {}
         self._lay_out()
 

@@ -58,8 +58,7 @@ class RayFan:
 
 def laser() -> RayFan:
     """Return the base laser's rays, right to left."""
-    angles = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
-    return RayFan(robot.LASER_POS, _directions(angles, np.zeros(1)), robot.LASER_MAX_M)
+    return RayFan(robot.LASER_POS, _directions(robot.LASER_YAWS_RAD, np.zeros(1)), robot.LASER_MAX_M)
 
 
 def head_scan() -> RayFan:
