@@ -29,7 +29,6 @@ LOOK_AHEAD_M = (0.5, 1.2)
 ROUTE_SIZE = 2 * len(LOOK_AHEAD_M) + 1
 
 
-
 def _disc(radius_m: float) -> NDArray[np.intp]:
     """Return the cells (n, 2) within a distance of the middle one."""
     reach = math.ceil(radius_m / CELL_M)
