@@ -213,7 +213,7 @@ def test_paper_is_table_a1(skill: str) -> None:
 
 def test_the_default_is_small_and_the_folder_says_what_is_in_it() -> None:
     config = load_train_config(["skill=open_fridge", "nav=false"])
-    assert config.train.total_steps == 250_000 and config.demonstrations.rounds == 3
+    assert config.train.total_steps == 150_000 and config.demonstrations.rounds == 3
     assert config.train.num_envs == 16 and config.train.envs_per_worker == 4
     assert re.fullmatch(r"outputs/train/open_fridge_nonav_laser_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", config.out)
 
