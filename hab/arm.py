@@ -121,13 +121,14 @@ def _resting() -> NDArray[np.float64]:
     return np.array(found)
 
 
-def resting_near(q: NDArray[np.float64], short_m: Callable[[ArmPose], float] = lambda pose: 0.0) -> NDArray[np.float64]:
+def resting_near(q: NDArray[np.float64], short_m: Callable[[ArmPose], float] | None = None) -> NDArray[np.float64]:
     """Return the pose (7,) at rest that the arm reaches soonest, the downward ones first when it is a tie.
 
     `short_m`: by how much a pose fails to be of use; those that fail least are chosen from.
     """
     poses = _resting()
-    short = np.array([max(0.0, short_m(forward(pose))) for pose in poses])
-    poses = poses[short <= short.min()]
+    if short_m is not None:
+        short = np.array([max(0.0, short_m(forward(pose))) for pose in poses])
+        poses = poses[short <= short.min()]
     cost = np.abs(poses - q).max(axis=1) + 0.15 * np.abs(poses - robot.REST_Q).max(axis=1)
     return poses[int(np.argmin(cost))]

@@ -210,14 +210,18 @@ def _interaction_holds(sim: Simulator, episode: Episode, step: PlanStep) -> bool
     """Say whether the stage goal of a step's interaction holds (HAB: k - 1/2 picked, k placed, earlier ones kept)."""
     number = _number(episode, step)
     if step.skill == "pick":
-        return holding(sim, step.goal.object) and all(object_placed(sim, t) for t in episode.targets[:number])
-    return sim.held == "" and all(object_placed(sim, t) for t in episode.targets[: number + 1])
+        return holding(sim, step.goal.object) and _placed(sim, episode, number)
+    return sim.held == "" and _placed(sim, episode, number + 1)
 
 
 def _picked(sim: Simulator, episode: Episode, step: PlanStep) -> bool:
     """Say whether what was in hand is the step's object, with the earlier ones where they belong."""
-    earlier = episode.targets[: _number(episode, step)]
-    return sim.held in ("", step.goal.object) and all(object_placed(sim, target) for target in earlier)
+    return sim.held in ("", step.goal.object) and _placed(sim, episode, _number(episode, step))
+
+
+def _placed(sim: Simulator, episode: Episode, count: int) -> bool:
+    """Say whether the first `count` objects lie at their goals."""
+    return all(object_placed(sim, target) for target in episode.targets[:count])
 
 
 def _number(episode: Episode, step: PlanStep) -> int:

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import ARM, GRIP, Action
-from hab.episodes import Unsolvable, load_grid, make_episode
+from hab.episodes import load_grid, make_episode
 from hab.measures import PLACED_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation
 from hab.simulator import Simulator
 from skills.navigate import FloorDistance
-from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN
+from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, PickState, wrong_object
 from skills.place import PLACE_REWARD
 from skills.skill import REARRANGE_STEPS, Goal
 from skills.starts import Start, StartKind, poses_near
@@ -33,12 +33,9 @@ NEAR_M = 2.0
 
 
 @dataclass(frozen=True)
-class RearrangeState(State):
-    target: str
+class RearrangeState(PickState):
     floor_m: float
     """Along the floor, to where one would work now: at the object, and once it is in hand at its goal."""
-    object_m: float
-    """End-effector to the object's centre."""
     goal_m: float
     """Object's centre to its goal."""
     picked: bool
@@ -79,8 +76,7 @@ class Rearrange(SkillTask[RearrangeState]):
     def _begin(self, start: Start) -> None:
         super()._begin(start)
         name, then = start.goal.object, start.goal.then
-        if then is None:
-            raise Unsolvable
+        assert then is not None
         self._floor = (
             FloorDistance(start, self.sim.scene),
             FloorDistance(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
@@ -95,7 +91,7 @@ class Rearrange(SkillTask[RearrangeState]):
             target=name,
             floor_m=self._floor[held](sim.base),
             object_m=ee_distance(sim, sim.object_pos(name)),
-            goal_m=math.dist(sim.object_pos(name), self.goal.then or self.goal.position),
+            goal_m=math.dist(sim.object_pos(name), self._goal_position[-1]),
             picked=held or (before is not None and before.picked),
         )
 
@@ -135,7 +131,3 @@ def reach_reward(was: RearrangeState, now: RearrangeState) -> float:
 
 def placed(now: RearrangeState) -> bool:
     return now.held == "" and now.goal_m < PLACED_M
-
-
-def wrong_object(now: RearrangeState) -> bool:
-    return now.held not in ("", now.target)

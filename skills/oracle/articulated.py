@@ -81,9 +81,9 @@ class OracleOpen(Scripted):
         motion, name = Motion(sim), goal.articulation
         kind = sim.scene.articulation(name).kind
         beyond = OPEN_BEYOND[kind] if self._base_movement else 0.02
-        wide = (FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M) + beyond
+        opened = FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M
+        wide, enough = opened + beyond, opened - NOT_OPEN
         ajar = kind == "fridge" and not self._base_movement
-        enough = wide - beyond - NOT_OPEN
         while sim.joint_pos(name) < enough:
             if self._to_sweep(sim, name):
                 yield from sweep_open(motion, name, wide, self._base_movement)
