@@ -87,9 +87,10 @@ def start(folder: Path, workers: int, episodes: int = 5000) -> subprocess.Popen[
     return subprocess.Popen(
         [*command, "--workers", str(workers), *files, "chain.episode_steps=100"],
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=(folder / "stderr").open("w"),
         text=True,
         cwd=Path(__file__).parents[2],
+        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "120"},  # a progress bar as in a terminal
         start_new_session=True,
         # A suite that runs in the background of a shell inherits that Ctrl-C is ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
@@ -105,6 +106,15 @@ def session_of(process: subprocess.Popen[str]) -> list[int]:
             if int(session) == process.pid and state != "Z":
                 found.append(int(stat.parent.name))
     return found
+
+
+def wait_for_an_episode(folder: Path) -> None:
+    """Wait until the progress bar of `start` shows the first result."""
+    for _ in range(600):
+        if "success" in (folder / "stderr").read_text():
+            return
+        time.sleep(0.1)
+    raise AssertionError("no episode ended")
 
 
 def wait_until_empty(process: subprocess.Popen[str]) -> None:
@@ -124,13 +134,14 @@ def test_signals_end_with_the_table_and_exit_code_0(
     number: signal.Signals, workers: int, to_all: bool, tmp_path: Path
 ) -> None:
     process = start(tmp_path, workers)
-    time.sleep(8)
+    wait_for_an_episode(tmp_path)
     if to_all:
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
-    out, err = process.communicate(timeout=30)
-    assert process.returncode == 0 and "Traceback" not in err
+    out, _ = process.communicate(timeout=30)
+    err = (tmp_path / "stderr").read_text()
+    assert process.returncode == 0 and "Traceback" not in err, err
     assert "interrupted after" in out and "whole task" in out
     assert 0 < json.loads((tmp_path / "report.json").read_text())["episodes"] < 5000
     assert (tmp_path / "trace.jsonl").read_text()
@@ -139,7 +150,7 @@ def test_signals_end_with_the_table_and_exit_code_0(
 
 def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     process = start(tmp_path, 2)
-    time.sleep(5)
+    wait_for_an_episode(tmp_path)
     assert len(session_of(process)) >= 3
     process.kill()
     process.communicate(timeout=30)
