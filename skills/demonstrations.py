@@ -160,7 +160,11 @@ class _Player:
         self.task.reset(seed=int(self.rng.integers(2**31)))
 
     def episode(self) -> Demonstrations:
-        """Return what the oracle showed, and before it what the learner did: nothing if the oracle did not succeed."""
+        """Return what the learner did, with what the oracle would have done there, and then what the oracle showed.
+
+        What an oracle does that does not succeed is no example. What it was asked for is one even then: a learner that
+        spoils an episode was in the states that matter most.
+        """
         task, rng = self.task, self.rng
         self.state = torch.zeros(1, self.network.state_size)
         steps: list[_Step] = []
@@ -174,7 +178,8 @@ class _Player:
                 step, over = self._learner_plays()
                 steps.append(step)
                 if over:
-                    return self._shown([])
+                    return self._shown(steps)
+        asked = len(steps)
         oracle = make_oracle(self.job.skill, task.base_movement)
         oracle.reset(task.sim, task.goal)
         noise = NOISE * rng.random()
@@ -212,7 +217,9 @@ class _Player:
                 if done or task.sim.held != held:
                     break
             steps.append(_Step(floats, bytes_, self._switched(np.mean(meant, axis=0)), reward, True))
-        return self._shown(steps) if success else self._shown([])
+        if not success:
+            steps[asked:] = [step._replace(expert=False) for step in steps[asked:]]
+        return self._shown(steps)
 
     def _learner_plays(self) -> tuple[_Step, bool]:
         """Let the learner act once; returns that, and whether the episode is over."""

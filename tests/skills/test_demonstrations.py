@@ -131,6 +131,18 @@ def test_the_oracle_is_asked_at_its_share_of_the_learners_steps() -> None:
     assert np.abs(said - did).max(axis=1).mean() < 0.5 < np.abs(never.actions[takeovers] - did).max(axis=1).mean()
 
 
+def test_what_a_learner_was_told_is_kept_when_the_episode_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = {name: value.numpy() for name, value in network("open_cabinet").state_dict().items()}
+    monkeypatch.setattr(module, "LEARNER_BEGINS", 1.0)
+    monkeypatch.setattr(module, "PATIENCE", 0.1)  # 60 control steps in all: too few for the oracle
+    asked = replace(job("open_cabinet", 1, weights), asked_share=1.0)
+    # The learner begins for a part of them, and the oracle fails; or the learner plays to the end.
+    for share, oracle_too in ((0.05, True), (0.9, False)):
+        told = module._Player(replace(asked, learner_share=share)).episode()
+        count = int(told.expert.sum())
+        assert count > 0 and told.expert[:count].all() and (count < len(told.expert)) == oracle_too
+
+
 def test_cloning_an_oracle_in_rounds_gets_nearer_to_it() -> None:
     policy = network("open_cabinet")
     losses: list[float] = []
