@@ -17,6 +17,7 @@ from eval.ablation import CELLS, COMPARISONS, Ablation
 from eval.evaluate import EpisodeResult
 from eval.statistics import paired_difference, wilson
 from hab.episodes import make_episode
+from planner.chain import SUCCESS, came_to
 from planner.task_planner import interactions
 
 START_M = (0.0, 1.5, 3.0, 5.0, 100.0)
@@ -110,8 +111,8 @@ def typical(results: Sequence[EpisodeResult]) -> dict[str, int]:
     episode whose length is the median of its kind's."""
     kinds: dict[str, list[EpisodeResult]] = {}
     for result in sorted(results, key=lambda r: (r.steps, r.index)):
-        kinds.setdefault("success" if result.success else f"{result.failed_skill}: {result.reason}", []).append(result)
-    ordered = sorted(kinds.items(), key=lambda pair: (pair[0] != "success", -len(pair[1]), pair[0]))
+        kinds.setdefault(came_to(result.failed_skill, result.reason), []).append(result)
+    ordered = sorted(kinds.items(), key=lambda pair: (pair[0] != SUCCESS, -len(pair[1]), pair[0]))
     return {kind: same[(len(same) - 1) // 2].index for kind, same in ordered}
 
 

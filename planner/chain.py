@@ -29,6 +29,8 @@ STOP_MASK_M = 2.0
 RESET_ARM_STEPS = 50
 RESET_ARM_TOLERANCE_RAD = 0.02
 
+SUCCESS = "success"
+
 OnStep = Callable[[int, Action, Sequence[bool]], None]
 """Called after each control step with the plan step's index, the action and the interactions measured so far."""
 
@@ -102,23 +104,13 @@ def run_chain(
     """
     names = [name for step in plan for name in (step.on_the_way, step.interaction) if name]
     result = ChainResult([False] * len(names))
-
-    def advance(stage: int, action: Action) -> None:
-        sim.step(action)
-        result.steps += 1
-        if on_step is not None:
-            on_step(stage, action, result.interactions)
-
+    chain = _Chain(sim, limits, stop_mask, on_step, result)
     for stage, step in enumerate(plan):
         start, start_m, path_m = result.steps, planar_distance(sim, step.goal.position), sim.path_m
-        deadline = min(start + limits.skills[step.skill], limits.episode)
         spec = specs[step.skill]
         parts = tuple(p for p in spec.parts if p != BASE or base_movement or step.skill in ALWAYS_DRIVE)
-        progress = Progress()
-        ended = _play(
-            sim, step, policies[step.skill], spec, parts, stop_mask, stage, deadline, result, advance, progress
-        )
-        if step.on_the_way and progress.grasped and _picked(sim, episode, step):
+        ended, grasped = chain.play(stage, step, policies[step.skill], spec, parts)
+        if step.on_the_way and grasped and _picked(sim, episode, step):
             result.interactions[names.index(step.on_the_way)] = True
         missed = bool(step.interaction) and not _interaction_holds(sim, episode, step)
         if step.interaction and not missed:
@@ -126,10 +118,10 @@ def run_chain(
 
         if not ended:
             outcome, reason = "timeout", "episode's step limit" if result.steps >= limits.episode else "timeout"
-        elif missed or not specs[step.skill].achieved(sim, step.goal):
+        elif missed or not spec.achieved(sim, step.goal):
             outcome, reason = "failed", explain(sim, episode, step)
         else:
-            outcome, reason = "success", ""
+            outcome, reason = SUCCESS, ""
         result.trace.append(
             TraceRow(
                 stage,
@@ -147,43 +139,57 @@ def run_chain(
         if not ended or missed:
             break
         if stage + 1 < len(plan):
-            _reset_arm(sim, stage, limits.episode, result, advance)
+            chain.reset_arm(stage)
 
     if not result.success:
         result.failed_skill, result.reason = first_failure(result.trace)
     return result
 
 
-def _play(
-    sim: Simulator,
-    step: PlanStep,
-    policy: SkillPolicy,
-    spec: SkillSpec,
-    parts: tuple[str, ...],
-    stop_mask: bool,
-    stage: int,
-    deadline: int,
-    result: ChainResult,
-    advance: Callable[[int, Action], None],
-    progress: Progress,
-) -> bool:
-    """Run one skill, noting its progress; return whether it ended on its own rule before `deadline`.
+@dataclass(frozen=True)
+class _Chain:
+    """Acts on the simulator within an episode's limits, counting the steps."""
 
-    `deadline`: in control steps of the episode.
-    """
-    policy.reset(sim, step.goal)
-    start = ee_in_base(sim)
-    while result.steps < deadline:
-        action = own_parts(policy.act(sim), parts, sim.held != "")
-        if stop_mask and step.skill == "navigate" and planar_distance(sim, step.goal.position) > STOP_MASK_M:
-            action = {**action, STOP: np.array([-1.0], np.float32)}
-        advance(stage, action)
-        progress.steps += 1
-        progress.grasped |= sim.held != ""
-        progress.left_start |= float(np.linalg.norm(ee_in_base(sim) - start)) > START_ZONE_M
-        if spec.ended(sim, step.goal, action, progress):
-            return True
-    return False
+    sim: Simulator
+    limits: Limits
+    stop_mask: bool
+    on_step: OnStep | None
+    result: ChainResult
+
+    def play(
+        self, stage: int, step: PlanStep, policy: SkillPolicy, spec: SkillSpec, parts: tuple[str, ...]
+    ) -> tuple[bool, bool]:
+        """Run one skill; return whether it ended on its own rule, in time, and whether it had anything in hand."""
+        sim, goal, progress = self.sim, step.goal, Progress()
+        deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
+        policy.reset(sim, goal)
+        start = ee_in_base(sim)
+        while self.result.steps < deadline:
+            action = own_parts(policy.act(sim), parts, sim.held != "")
+            if self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M:
+                action = {**action, STOP: np.array([-1.0], np.float32)}
+            self._advance(stage, action)
+            progress.steps += 1
+            progress.grasped |= sim.held != ""
+            progress.left_start |= float(np.linalg.norm(ee_in_base(sim) - start)) > START_ZONE_M
+            if spec.ended(sim, goal, action, progress):
+                return True, progress.grasped
+        return False, progress.grasped
+
+    def reset_arm(self, stage: int) -> None:
+        """Move the arm straight (in joint space) to rest, keeping hold of what is held."""
+        grip = np.array([1.0 if self.sim.held else -1.0], np.float32)
+        for _ in range(RESET_ARM_STEPS):
+            delta = REST_Q - self.sim.arm
+            if self.result.steps >= self.limits.episode or np.abs(delta).max() < RESET_ARM_TOLERANCE_RAD:
+                return
+            self._advance(stage, {ARM: np.clip(delta / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip})
+
+    def _advance(self, stage: int, action: Action) -> None:
+        self.sim.step(action)
+        self.result.steps += 1
+        if self.on_step is not None:
+            self.on_step(stage, action, self.result.interactions)
 
 
 def own_parts(action: Action, parts: tuple[str, ...], holding_on: bool) -> Action:
@@ -192,18 +198,6 @@ def own_parts(action: Action, parts: tuple[str, ...], holding_on: bool) -> Actio
     if GRIP not in parts:
         kept[GRIP] = np.array([1.0 if holding_on else -1.0], np.float32)
     return kept
-
-
-def _reset_arm(
-    sim: Simulator, stage: int, episode_limit: int, result: ChainResult, advance: Callable[[int, Action], None]
-) -> None:
-    """Move the arm straight (in joint space) to rest, keeping hold of what is held."""
-    grip = np.array([1.0 if sim.held else -1.0], np.float32)
-    for _ in range(RESET_ARM_STEPS):
-        delta = REST_Q - sim.arm
-        if result.steps >= episode_limit or np.abs(delta).max() < RESET_ARM_TOLERANCE_RAD:
-            return
-        advance(stage, {ARM: np.clip(delta / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip})
 
 
 def _interaction_holds(sim: Simulator, episode: Episode, step: PlanStep) -> bool:
@@ -248,6 +242,11 @@ def explain(sim: Simulator, episode: Episode, step: PlanStep) -> str:
     return "not far enough" if not sim.held else "did not let go of the handle"
 
 
+def came_to(failed_skill: str, reason: str) -> str:
+    """Return what an episode came to in a few words: "success", or the skill that failed and why."""
+    return f"{failed_skill}: {reason}" if failed_skill else SUCCESS
+
+
 def first_failure(trace: Sequence[TraceRow]) -> tuple[str, str]:
     """Blame the first call since the last achieved interaction that did not succeed: later ones suffer from it."""
     stage: list[TraceRow] = []
@@ -255,5 +254,5 @@ def first_failure(trace: Sequence[TraceRow]) -> tuple[str, str]:
         stage.append(row)
         if row.interaction and row is not trace[-1]:  # achieved, or the episode would have ended with it
             stage = []
-    blamed = next((row for row in stage if row.outcome != "success"), trace[-1])
+    blamed = next((row for row in stage if row.outcome != SUCCESS), trace[-1])
     return blamed.skill, blamed.reason

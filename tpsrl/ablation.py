@@ -60,7 +60,7 @@ def run_ablation(
 
 def _film(ablation: Ablation, cells: Sequence[Cell], folder: Path, video: VideoConfig) -> list[Shown]:
     """Film what is typical, unless it is there already, and make the gallery of it."""
-    from videos.gallery import build_gallery, thumbnail
+    from videos.gallery import build_gallery, rollouts, thumbnail
     from videos.render import Style, render_scenario
 
     request, style = ablation.request, Style(video.height, video.fps, video.max_s)
@@ -78,5 +78,8 @@ def _film(ablation: Ablation, cells: Sequence[Cell], folder: Path, video: VideoC
                 write_text(trace, json_lines(rows))
             place = f"{FILMS}/{quote(film.name)}"
             shown.append(Shown(f"{cell.title}, episode {index}: {kind}", place, thumbnail(film)))
-    build_gallery(folder / FILMS, f"{request.name}, {request.split}: typical successes, and every cause of failure")
+    films = folder / FILMS
+    build_gallery(
+        rollouts(films), films, f"{request.name}, {request.split}: typical successes, and every cause of failure"
+    )
     return shown

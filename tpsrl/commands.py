@@ -244,10 +244,10 @@ def gallery_command(folder: Path, title: str | None) -> None:
     from videos.gallery import PAGE, GalleryError, build_gallery, rollouts
 
     try:
-        rollouts(folder)
+        found = rollouts(folder)
         output_files([("DIR", folder / PAGE)])
         with frame_progress("gallery") as on_film:
-            page = build_gallery(folder, title or folder.resolve().name, on_film)
+            page = build_gallery(found, folder, title or folder.resolve().name, on_film)
     except GalleryError as error:
         raise BadInput(str(error)) from error
     click.echo(str(page))

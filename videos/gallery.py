@@ -20,11 +20,10 @@ import imageio.v2 as imageio
 from PIL import Image
 
 from hab.actions import CONTROL_HZ
-from planner.chain import TraceRow, first_failure
+from planner.chain import SUCCESS, TraceRow, came_to, first_failure
 
 PAGE = "index.html"
 THUMBNAIL_PX = 480
-SUCCESS = "success"
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --mark: #2a7de1; }
@@ -80,10 +79,7 @@ class Rollout:
     @property
     def kind(self) -> str:
         """ "success", or the first skill that failed and why."""
-        if self.rows[-1].outcome == "success":
-            return SUCCESS
-        skill, reason = first_failure(self.rows)
-        return f"{skill}: {reason}"
+        return SUCCESS if self.rows[-1].outcome == SUCCESS else came_to(*first_failure(self.rows))
 
 
 def rollouts(folder: Path) -> list[Rollout]:
@@ -109,12 +105,16 @@ def rollouts(folder: Path) -> list[Rollout]:
     return found
 
 
-def build_gallery(folder: Path, title: str, on_film: Callable[[int, int], None] = lambda done, total: None) -> Path:
-    """Write the page over a folder's rollouts, and return its path. Raises `GalleryError`.
+def build_gallery(
+    found: Sequence[Rollout],
+    folder: Path,
+    title: str,
+    on_film: Callable[[int, int], None] = lambda done, total: None,
+) -> Path:
+    """Write the page over the rollouts found in a folder, and return its path. Raises `GalleryError`.
 
     `on_film` is told how many films were looked at, and how many there are.
     """
-    found = rollouts(folder)
     cards = []
     for number, rollout in enumerate(found, start=1):
         cards.append(_card(rollout, folder))

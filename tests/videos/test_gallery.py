@@ -60,7 +60,7 @@ def test_rollouts_are_named_by_what_came_of_them(folder: Path) -> None:
 def test_a_folder_that_makes_no_page_is_refused(folder: Path, spoil: Any, message: str) -> None:
     spoil(folder)
     with pytest.raises(GalleryError, match=message):
-        build_gallery(folder, "rollouts")
+        build_gallery(rollouts(folder), folder, "rollouts")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_it_works_from_disk_by_keyboard(folder: Path, browser: Any) -> None:
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import WebDriverWait
 
-    browser.get(build_gallery(folder, "Rollouts & more").as_uri())
+    browser.get(build_gallery(rollouts(folder), folder, "Rollouts & more").as_uri())
     assert browser.title == "Rollouts & more"
 
     def press(key: str) -> None:
