@@ -51,7 +51,7 @@ class Navigate(SkillTask[NavigateState]):
 
     skill = "navigate"
     parts = (BASE, STOP)
-    keys = ("goal_to_agent_gps_compass", "stop_margin", "base_effort")
+    keys = ("goal_to_agent_gps_compass", "stop_margin", "base_effort", "arm_effort")
     max_steps = 1000
     map_room_m = 12.0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,11 @@ STEPS = np.concatenate([STEPS, -STEPS])
 """Cells (x, y) that one step forward takes, for each heading of the lattice."""
 HEADINGS = len(STEPS)
 YAWS = np.arctan2(STEPS[:, 1], STEPS[:, 0]) % math.tau
+HALF_TURNS = 0.5 * (np.roll(YAWS, -1) - YAWS) % math.pi
+"""From each heading to halfway to the next."""
+Cells = tuple[slice, slice]
+BASE_M, ARM_HALF_M, MEET_COST = 0.29, 0.09, 60.0
+"""Radius of the base, half the resting arm's width, and what (s/m) it costs that they would be in something."""
 MIN_CLEARANCE_M, CLEARANCE_M = 0.25, 0.45
 TIGHT_COST, HAND_COST = 6.0, 12.0
 """Times as long as the way feels with the base, or with the hand, where they should not be."""
@@ -39,8 +45,8 @@ FILLED, FILL_COST = 3, 1.0
 """Where no base can be, the cost-to-go is what it is beside that and so much more a cell."""
 SPEEDS = np.array([-0.4, -0.2, 0.0, 0.15, 0.3, 0.6, 1.0]) * BASE_MAX_M_S
 RATES = np.array([-1.0, -0.6, -0.3, -0.1, 0.0, 0.1, 0.3, 0.6, 1.0]) * BASE_MAX_RAD_S
-LOOK_AHEAD_S = (0.3, 0.6)
-"""Velocities that are tried, and for how long each."""
+LOOK_AHEAD_S, WEIGHED_S = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6), (0.3, 0.6)
+"""Velocities that are tried, for how long each, and when the cost-to-go is looked up."""
 NEAR_ENOUGH = 0.3
 """A place to stop at may be this much worse than the best and still do."""
 NODES_ON = 3
@@ -66,32 +72,37 @@ class CostToGo:
         clearance = grid.clearance[::STRIDE, ::STRIDE]
         rows, columns = clearance.shape
         index = np.arange(rows * columns * HEADINGS).reshape(HEADINGS, rows, columns)
-        weight = np.broadcast_to(_base_weight(clearance), index.shape) + self._hand_weight(rows, columns)
-        weight = np.where(clearance >= MIN_CLEARANCE_M, weight, np.inf)
+        base = np.where(clearance >= MIN_CLEARANCE_M, _base_weight(clearance), np.inf)
+        # At the lattice's headings and halfway between: a thin wall is not to be between two of them.
+        hand = self._hand_weight(np.stack([YAWS, YAWS + HALF_TURNS], axis=1).ravel(), rows, columns)
+        hand, swept = hand[::2], hand[1::2]
         ends: list[NDArray[np.intp]] = []
         starts: list[NDArray[np.intp]] = []
         costs: list[NDArray[np.float64]] = []
+        everywhere = (slice(None), slice(None))
 
-        def connect(a: NDArray[np.intp], b: NDArray[np.intp], length: float) -> None:
-            cost = 0.5 * length * (weight.ravel()[a.ravel()] + weight.ravel()[b.ravel()])
+        def connect(heading: int, here: Cells, turned: int, there: Cells, length: float, both_ways: float) -> None:
+            """Join a heading and the one `turned` (-1, 0, 1) on from it; `both_ways`: times the length the way back."""
+            onto = (heading + turned) % HEADINGS
+            worst = np.maximum(hand[heading][here], hand[onto][there])
+            if turned:
+                between = swept[heading if turned > 0 else onto]
+                worst = np.maximum(worst, np.maximum(between[here], between[there]))
+            cost = (length * (0.5 * (base[here] + base[there]) + worst)).ravel()
             free = np.isfinite(cost)
-            starts.append(a.ravel()[free])
-            ends.append(b.ravel()[free])
-            costs.append(cost[free])
+            a, b = index[heading][here].ravel()[free], index[onto][there].ravel()[free]
+            starts.extend((a, b))
+            ends.extend((b, a))
+            costs.extend((cost[free], both_ways * cost[free]))
 
         for heading, (dx, dy) in enumerate(STEPS):
-            left = (heading + 1) % HEADINGS
-            turn = math.remainder(float(YAWS[left] - YAWS[heading]), math.tau) / BASE_MAX_RAD_S + TURN_COST_S
-            connect(index[heading], index[left], turn)
-            connect(index[left], index[heading], turn)
+            turn = math.remainder(float(YAWS[(heading + 1) % HEADINGS] - YAWS[heading]), math.tau) / BASE_MAX_RAD_S
+            connect(heading, everywhere, 1, everywhere, turn + TURN_COST_S, 1.0)
             here = _shifted(rows, columns, -dy, -dx)
             there = _shifted(rows, columns, dy, dx)
             length = math.hypot(dx, dy) * self._cell / BASE_MAX_M_S
-            for turned in (heading - 1, heading, heading + 1):
-                onto = index[turned % HEADINGS]
-                slowed = length if turned == heading else length + TURN_COST_S
-                connect(index[heading][here], onto[there], slowed)
-                connect(onto[there], index[heading][here], slowed * BACKWARDS_COST)
+            for turned in (-1, 0, 1):
+                connect(heading, here, turned, there, length + TURN_COST_S * abs(turned), BACKWARDS_COST)
         goal, self._shape = index.size, index.shape
         for stop in stops:
             i, j = grid.cell(stop.x, stop.y)
@@ -128,13 +139,33 @@ class CostToGo:
     def drive(self, x: float, y: float, yaw: float) -> tuple[float, float]:
         """Return the velocity (m/s) and yaw rate (rad/s) that bring a base nearer."""
         v, w = (values.ravel() for values in np.meshgrid(SPEEDS, RATES))
-        cost = np.zeros(len(v))
+        cost, overlap = np.zeros(len(v)), np.zeros(len(v))
         for seconds in LOOK_AHEAD_S:
             half = 0.5 * w * seconds
             chord = v * seconds * np.sinc(half / math.pi)
-            cost += self(x + chord * np.cos(yaw + half), y + chord * np.sin(yaw + half), yaw + 2.0 * half)
+            to = x + chord * np.cos(yaw + half), y + chord * np.sin(yaw + half), yaw + 2.0 * half
+            # Between the lattice's headings the cost-to-go knows of no obstacle: its slope may lead through one.
+            overlap = np.maximum(overlap, self._overlap(*to))
+            if seconds in WEIGHED_S:
+                cost += self(*to)
+        cost += MEET_COST * overlap
         best = int(np.argmin(cost + 1e-3 * np.abs(v) + 1e-3 * np.abs(w)))
-        return float(v[best]), float(w[best])
+        return (float(v[best]), float(w[best])) if v[best] or w[best] else self.drive_by_nodes(x, y, yaw)
+
+    def _overlap(self, x: NDArray[np.float64], y: NDArray[np.float64], yaw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how deep (m) base and resting arm, at base poses (N,), would be in something."""
+        grid = self._grid
+
+        def room(clearance: NDArray[np.float32], x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+            row, column = (y - grid.origin[1]) / grid.cell_m - 0.5, (x - grid.origin[0]) / grid.cell_m - 0.5
+            return map_coordinates(clearance, (row, column), np.float64, order=1, mode="nearest")
+
+        deep = np.maximum(0.0, BASE_M - room(grid.clearance, x, y))
+        for reach in HAND_M:
+            angle = yaw + HAND_AZIMUTH_RAD
+            at = room(grid.tall_clearance, x + reach * np.cos(angle), y + reach * np.sin(angle))
+            deep += np.maximum(0.0, ARM_HALF_M - at)
+        return deep
 
     def drive_by_nodes(self, x: float, y: float, yaw: float) -> tuple[float, float]:
         """Return what brings the base to a node some way on from the nearest one.
@@ -165,19 +196,25 @@ class CostToGo:
         best = self(np.full(HEADINGS, x), np.full(HEADINGS, y), YAWS).min()
         return here < float(best) + NEAR_ENOUGH
 
-    def _hand_weight(self, rows: int, columns: int) -> NDArray[np.float64]:
+    def _hand_weight(self, yaws: NDArray[np.float64], rows: int, columns: int) -> NDArray[np.float64]:
         """Return what it costs (headings, rows, columns) that the hand meets something."""
         grid = self._grid
         tall = grid.tall_clearance
         i, j = np.mgrid[:rows, :columns] * STRIDE
-        worst = np.full((HEADINGS, rows, columns), np.inf)
+        worst = np.full((len(yaws), rows, columns), np.inf)
         for reach in HAND_M:
-            for heading, yaw in enumerate(YAWS):
+            for heading, yaw in enumerate(yaws):
                 di = round(reach * math.sin(yaw + HAND_AZIMUTH_RAD) / grid.cell_m)
                 dj = round(reach * math.cos(yaw + HAND_AZIMUTH_RAD) / grid.cell_m)
                 at = tall[np.clip(i + di, 0, tall.shape[0] - 1), np.clip(j + dj, 0, tall.shape[1] - 1)]
                 worst[heading] = np.minimum(worst[heading], at)
         return HAND_COST * np.clip(2.0 - worst / HAND_ROOM_M, 0.0, 2.0) ** 2
+
+
+@lru_cache(maxsize=4)
+def cost_to_go(grid: NavGrid, stops: tuple[Stop, ...]) -> CostToGo:
+    """Return the cost-to-go on a grid; an oracle that is asked anew at each step asks for the same."""
+    return CostToGo(grid, stops)
 
 
 def _base_weight(clearance: NDArray[np.float32]) -> NDArray[np.float64]:

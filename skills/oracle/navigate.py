@@ -16,8 +16,9 @@ from skimage.graph import MCP_Geometric
 from hab.actions import Action
 from hab.navgrid import NavGrid, OrientedBox
 from hab.openings import opened_boxes
+from hab.robot import REST_Q
 from hab.simulator import Simulator
-from skills.oracle.driving import HAND_AZIMUTH_RAD, HAND_M, HAND_ROOM_M, CostToGo, Stop
+from skills.oracle.driving import HAND_AZIMUTH_RAD, HAND_M, HAND_ROOM_M, Stop, cost_to_go
 from skills.oracle.motion import Motion, Script, Scripted, approach_speed, turn_rate
 from skills.oracle.surroundings import grid_now, nearest_on_line, receptacle_at
 from skills.skill import Goal
@@ -39,7 +40,8 @@ ARM_SWEEP_M = 0.80
 LOOK_AHEAD_M = 0.35
 ARRIVED_M, FACED_RAD = 0.2, 0.08
 FAR_ENOUGH_M, CREEP_M_S = 1.42, 0.2
-FACED_STEPS, STUCK_STEPS = 4, 25
+STUCK_STEPS = 25
+ASIDE_RAD = 0.5
 PROGRESS, PATIENCE = 0.05, 40
 """If the cost-to-go does not fall by this much in so many control steps, the way goes from node to node for as many."""
 
@@ -50,7 +52,6 @@ class OracleNavigate(Scripted):
     def _run(self, sim: Simulator, goal: Goal) -> Script:
         motion = Motion(sim)
         yield from drive_to(motion, goal, self._base_movement)
-        yield from motion.wait(6)
         while True:
             yield motion.action(stop=True)
 
@@ -65,10 +66,10 @@ def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Script:
     distances = (BOARD_STAND_OFF_M if boarded else STAND_OFF_M) if stand_off else WORK_M
     slant = BOARD_SLANT if boarded else OPEN_SLANT
     grid = grid_now(sim)
-    way = CostToGo(grid, places(grid, position, fronts, distances, slant, opened_doors(sim)))
-    stuck = still = nodes = since = 0
+    way = cost_to_go(grid, tuple(places(grid, position, fronts, distances, slant, opened_doors(sim))))
+    stuck = nodes = since = 0
     least = math.inf
-    while still < FACED_STEPS:
+    while True:
         x, y, yaw = sim.base.tolist()
         left = way.at(x, y, yaw)
         least, since = (left, 0) if left < least - PROGRESS else (least, since + 1)
@@ -76,16 +77,19 @@ def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Script:
         since = 0 if nodes == PATIENCE else since
         error = math.remainder(math.atan2(position[1] - y, position[0] - x) - yaw, math.tau)
         v, w = way.drive_by_nodes(x, y, yaw) if nodes else way.drive(x, y, yaw)
-        if way.arrived(x, y, ARRIVED_M):
+        aside = float(sim.arm[0] - REST_Q[0])
+        if abs(aside) > ASIDE_RAD:
+            # Something has pushed the arm aside, and it leans on that: turn the base after it until it is free.
+            v, w = 0.0, turn_rate(aside)
+        elif way.arrived(x, y, ARRIVED_M):
             v, w = 0.0, turn_rate(clear_turn(grid, sim.base, error))
-            faced = abs(error) < FACED_RAD
-            # Its goal is where the object was before a drawer came out: near that it has to be.
-            if faced and math.dist((x, y), goal.position[:2]) > FAR_ENOUGH_M:
-                v, faced = CREEP_M_S, False
-            still = still + 1 if faced else 0
+            if abs(error) < FACED_RAD:
+                if math.dist((x, y), goal.position[:2]) < FAR_ENOUGH_M:
+                    return
+                v = CREEP_M_S  # its goal is where the object was before a drawer came out: near that it has to be
         yield motion.action(v, w)
         moved = math.dist(sim.base[:2], (x, y)) + 0.3 * abs(float(sim.base[2]) - yaw)
-        stuck = stuck + 1 if moved < 0.003 and not still else 0
+        stuck = stuck + 1 if moved < 0.003 else 0
         if stuck > STUCK_STEPS:
             # Blocked by something that the grid does not know.
             stuck = 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hab.furniture import EDGE_M
-from hab.navgrid import NavGrid
-from hab.openings import grid_with_openings, rotated
+from hab.navgrid import NavGrid, OrientedBox
+from hab.openings import opened_boxes, rotated
 from hab.scene import Receptacle
 from hab.simulator import Simulator
 
@@ -19,8 +20,14 @@ Point = Sequence[float] | NDArray[np.float64]
 
 
 def grid_now(sim: Simulator) -> NavGrid:
-    """Return the navigation grid with what stands open as obstacles."""
-    return grid_with_openings(sim.scene, sim.nav, {a.name: sim.joint_pos(a.name) for a in sim.scene.articulations})
+    """Return the navigation grid with what stands open as obstacles; the same one while nothing moves."""
+    boxes = opened_boxes(sim.scene, {a.name: sim.joint_pos(a.name) for a in sim.scene.articulations})
+    return _grid_with(sim.nav, tuple((x, y, yaw, hx, hy) for x, y, yaw, hx, hy in np.round(boxes, 3).tolist()))
+
+
+@lru_cache(maxsize=4)
+def _grid_with(grid: NavGrid, boxes: tuple[OrientedBox, ...]) -> NavGrid:
+    return grid.with_boxes(boxes) if boxes else grid
 
 
 def receptacle_at(sim: Simulator, position: Point) -> Receptacle:
