@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from hab.actions import BASE_MAX_M_S, BASE_MAX_RAD_S
-from skills.oracle.driving import CostToGo, Stop
+from skills.oracle.driving import HAND_AZIMUTH_RAD, HAND_M, CostToGo, Stop
 
 CELL_M, SIZE_M = 0.05, 6.0
 DT = 1.0 / 30.0
@@ -103,6 +103,24 @@ def test_it_backs_out_where_the_arm_has_no_room_to_turn() -> None:
         x, y, yaw = x + v * DT * math.cos(yaw), y + v * DT * math.sin(yaw), yaw + w * DT
         assert x < 2.5 or abs(yaw) < 0.6
     assert math.dist((x, y), (1.0, 1.0)) < 0.2
+
+
+@pytest.mark.parametrize(("before", "beyond"), [(0.35, 0.25), (0.35, 0.5), (0.5, 0.8)])
+def test_the_arm_is_not_swept_through_a_thin_wall(before: float, beyond: float) -> None:
+    """The wall is between two of the lattice's headings, and the short way round to the place leads through it."""
+    grid = room([(2.95, 3.05, 3.35, 4.2)])
+    across = 0.5 * math.pi - HAND_AZIMUTH_RAD
+    way = CostToGo(grid, [Stop(2.9, 3.0, across + beyond, 0.0)])
+    x, y, yaw = 2.9, 3.0, across - before
+    for _ in range(600):
+        if way.at(x, y, yaw) < 0.8:
+            break
+        v, w = way.drive(x, y, yaw)
+        x, y, yaw = x + v * DT * math.cos(yaw), y + v * DT * math.sin(yaw), yaw + w * DT
+        for reach in HAND_M:
+            hand = x + reach * math.cos(yaw + HAND_AZIMUTH_RAD), y + reach * math.sin(yaw + HAND_AZIMUTH_RAD)
+            assert grid.clearance[grid.cell(*hand)] > 0.0
+    assert way.at(x, y, yaw) < 0.8
 
 
 def test_nodes_lead_there_too() -> None:

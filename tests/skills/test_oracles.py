@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hab.actions import ARM, BASE, GRIP, SIZES, STOP
+from hab.actions import ARM, BASE, GRIP, SIZES, STOP, stop_called
 from hab.arm import forward, resting_near, solve
 from hab.episodes import SCENARIOS, SKILLS, make_episode
+from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.mujoco.simulator import MujocoSimulator
+from hab.robot import REST_Q
 from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill
 from skills import make_env
 from skills.oracle import make_oracle
+from skills.skill import Goal
 
 LIMITS = chain_limits(7500, {})
 
@@ -68,6 +71,28 @@ def test_they_get_out_of_where_they_were_stuck(skill: str, base_movement: bool, 
     env.reset(seed=0)
     env.unwrapped.sim.episode = replace(env.unwrapped.sim.episode, targets=())  # type: ignore[attr-defined]
     assert play_skill(skill, env, make_oracle(skill, base_movement)).outcome == "success"
+
+
+def test_an_arm_that_a_wall_has_pushed_aside_gets_free() -> None:
+    """Asked anew at each step: what frees it does not depend on what it remembers, so it can be learned from."""
+    sim = MujocoSimulator()
+    episode = make_episode("tidy_house", "train", 24)
+    sim.reset(episode)
+    sim.place_robot(np.array([-1.11, -1.15, 5.35]))
+    for _ in range(90):
+        sim.step({BASE: np.array([0.0, -1.0], np.float32)})
+    assert sim.arm[0] - REST_Q[0] > 1.5  # the wall's end keeps it behind
+    goal = Goal(episode.targets[0].start_pos, episode.targets[0].object)
+    for _ in range(500):
+        oracle = make_oracle("navigate", base_movement=True)
+        oracle.reset(sim, goal)
+        action = oracle.act(sim)
+        if stop_called(action):
+            break
+        sim.step({BASE: action[BASE]})
+    assert abs(sim.arm[0] - REST_Q[0]) < 0.1
+    assert planar_distance(sim, goal.position) < NAV_DISTANCE_M
+    assert abs(heading_error(sim, goal.position)) < NAV_ANGLE_RAD
 
 
 @pytest.mark.parametrize("base_movement", [True, False])
