@@ -81,8 +81,8 @@ class CostToGo:
         costs: list[NDArray[np.float64]] = []
         everywhere = (slice(None), slice(None))
 
-        def connect(heading: int, here: Cells, turned: int, there: Cells, length: float, both_ways: float) -> None:
-            """Join a heading and the one `turned` (-1, 0, 1) on from it; `both_ways`: times the length the way back."""
+        def connect(heading: int, here: Cells, turned: int, there: Cells, length: float, back: float) -> None:
+            """Join a heading and the one `turned` (-1, 0, 1) on from it; `back`: times the cost the way back."""
             onto = (heading + turned) % HEADINGS
             worst = np.maximum(hand[heading][here], hand[onto][there])
             if turned:
@@ -93,7 +93,7 @@ class CostToGo:
             a, b = index[heading][here].ravel()[free], index[onto][there].ravel()[free]
             starts.extend((a, b))
             ends.extend((b, a))
-            costs.extend((cost[free], both_ways * cost[free]))
+            costs.extend((cost[free], back * cost[free]))
 
         for heading, (dx, dy) in enumerate(STEPS):
             turn = math.remainder(float(YAWS[(heading + 1) % HEADINGS] - YAWS[heading]), math.tau) / BASE_MAX_RAD_S

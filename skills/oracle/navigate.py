@@ -16,7 +16,6 @@ from skimage.graph import MCP_Geometric
 from hab.actions import Action
 from hab.navgrid import NavGrid, OrientedBox
 from hab.openings import opened_boxes
-from hab.robot import REST_Q
 from hab.simulator import Simulator
 from skills.oracle.driving import HAND_AZIMUTH_RAD, HAND_M, HAND_ROOM_M, Stop, cost_to_go
 from skills.oracle.motion import Motion, Script, Scripted, approach_speed, turn_rate
@@ -77,7 +76,7 @@ def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Script:
         since = 0 if nodes == PATIENCE else since
         error = math.remainder(math.atan2(position[1] - y, position[0] - x) - yaw, math.tau)
         v, w = way.drive_by_nodes(x, y, yaw) if nodes else way.drive(x, y, yaw)
-        aside = float(sim.arm[0] - REST_Q[0])
+        aside = float(sim.arm[0] - sim.arm_target[0])
         if abs(aside) > ASIDE_RAD:
             # Something has pushed the arm aside, and it leans on that: turn the base after it until it is free.
             v, w = 0.0, turn_rate(aside)

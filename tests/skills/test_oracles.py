@@ -95,6 +95,23 @@ def test_an_arm_that_a_wall_has_pushed_aside_gets_free() -> None:
     assert abs(heading_error(sim, goal.position)) < NAV_ANGLE_RAD
 
 
+@pytest.mark.parametrize("skill", ["pick", "place"])
+def test_they_go_round_with_an_arm_that_is_not_at_rest(skill: str) -> None:
+    """Nothing has pushed it aside: it is where a policy that they take over from has brought it."""
+    sim = MujocoSimulator()
+    episode = make_episode("tidy_house", "train", 24)
+    sim.reset(episode)
+    sim.place_robot(np.array(episode.robot), REST_Q + np.eye(7)[0])
+    target = episode.targets[0]
+    if skill == "place":
+        sim.hold(target.object)
+    oracle = make_oracle(skill, base_movement=True)
+    oracle.reset(sim, Goal(target.goal_pos if skill == "place" else target.start_pos, target.object))
+    for _ in range(150):
+        sim.step(oracle.act(sim))
+    assert sim.path_m > 0.3
+
+
 @pytest.mark.parametrize("base_movement", [True, False])
 def test_a_door_that_stands_open_is_let_go_of(base_movement: bool) -> None:
     """Taken over at any time, Open Fridge ends: hand on the handle of an open door, or on its way to rest."""
