@@ -31,7 +31,7 @@ MANIPULATION = tuple(skill for skill in SKILLS if skill != "navigate")
 HAND = {"joint", "is_holding", "relative_resting_position"}
 TOLD = {"arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal"}
 SEES = {
-    "navigate": {"goal_to_agent_gps_compass", "stop_margin", "base_effort"},
+    "navigate": {"goal_to_agent_gps_compass", "stop_margin", "base_effort", "arm_effort"},
     "pick": {"obj_start_sensor", *HAND, *TOLD},
     "place": {"obj_goal_sensor", *HAND, *TOLD},
     "open_fridge": {"handle_start_sensor", "ee_pos", *HAND, *TOLD},
