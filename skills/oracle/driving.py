@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ YAWS = np.arctan2(STEPS[:, 1], STEPS[:, 0]) % math.tau
 HALF_TURNS = 0.5 * (np.roll(YAWS, -1) - YAWS) % math.pi
 """From each heading to halfway to the next."""
 Cells = tuple[slice, slice]
+Coordinate = TypeVar("Coordinate", float, NDArray[np.float64])
 BASE_M, ARM_HALF_M, MEET_COST = 0.29, 0.09, 60.0
 """Radius of the base, half the resting arm's width, and what (s/m) it costs that they would be in something."""
 MIN_CLEARANCE_M, CLEARANCE_M = 0.25, 0.45
@@ -126,11 +128,9 @@ class CostToGo:
 
     def __call__(self, x: NDArray[np.float64], y: NDArray[np.float64], yaw: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the cost-to-go of base poses (N,), interpolated."""
-        grid = self._grid
-        row = ((y - grid.origin[1]) / grid.cell_m - 0.5) / STRIDE
-        column = ((x - grid.origin[0]) / grid.cell_m - 0.5) / STRIDE
+        row, column = self._cell_of(x, y)
         heading = np.interp(yaw % math.tau, self._yaws, np.arange(len(self._yaws)))
-        return map_coordinates(self._field, (heading, row, column), order=1, mode="nearest")
+        return map_coordinates(self._field, (heading, row / STRIDE, column / STRIDE), order=1, mode="nearest")
 
     def at(self, x: float, y: float, yaw: float) -> float:
         """Return the cost-to-go of one base pose."""
@@ -157,8 +157,7 @@ class CostToGo:
         grid = self._grid
 
         def room(clearance: NDArray[np.float32], x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-            row, column = (y - grid.origin[1]) / grid.cell_m - 0.5, (x - grid.origin[0]) / grid.cell_m - 0.5
-            return map_coordinates(clearance, (row, column), np.float64, order=1, mode="nearest")
+            return map_coordinates(clearance, self._cell_of(x, y), np.float64, order=1, mode="nearest")
 
         deep = np.maximum(0.0, BASE_M - room(grid.clearance, x, y))
         for reach in HAND_M:
@@ -167,14 +166,18 @@ class CostToGo:
             deep += np.maximum(0.0, ARM_HALF_M - at)
         return deep
 
+    def _cell_of(self, x: Coordinate, y: Coordinate) -> tuple[Coordinate, Coordinate]:
+        """Return where a world point is on the navigation grid: row and column, whole numbers at cells' centres."""
+        grid = self._grid
+        return (y - grid.origin[1]) / grid.cell_m - 0.5, (x - grid.origin[0]) / grid.cell_m - 0.5
+
     def drive_by_nodes(self, x: float, y: float, yaw: float) -> tuple[float, float]:
         """Return what brings the base to a node some way on from the nearest one.
 
         Where nodes' ways part there is a place between them from which `drive` sees none.
         """
-        grid, (headings, rows, columns) = self._grid, self._shape
-        row = ((y - grid.origin[1]) / grid.cell_m - 0.5) / STRIDE
-        column = ((x - grid.origin[0]) / grid.cell_m - 0.5) / STRIDE
+        headings, rows, columns = self._shape
+        row, column = (part / STRIDE for part in self._cell_of(x, y))
         i, j = min(max(round(row), 0), rows - 1), min(max(round(column), 0), columns - 1)
         node = int(np.argmin(np.abs(np.angle(np.exp(1j * (YAWS - yaw)))))) * rows * columns + i * columns + j
         for _ in range(NODES_ON):

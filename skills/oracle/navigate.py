@@ -41,6 +41,7 @@ ARRIVED_M, FACED_RAD = 0.2, 0.08
 FAR_ENOUGH_M, CREEP_M_S = 1.42, 0.2
 STUCK_STEPS = 25
 ASIDE_RAD = 0.5
+"""So far off its target an arm has been pushed aside; what is in its way for a moment gives it less."""
 PROGRESS, PATIENCE = 0.05, 40
 """If the cost-to-go does not fall by this much in so many control steps, the way goes from node to node for as many."""
 

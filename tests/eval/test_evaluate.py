@@ -84,17 +84,18 @@ def start(folder: Path, workers: int, episodes: int = 5000) -> subprocess.Popen[
     """Start a long evaluation that writes its files to a folder."""
     command = [sys.executable, "-m", "tpsrl", "eval", "tidy_house", "--skills", "oracle", "--episodes", str(episodes)]
     files = ["--json", str(folder / "report.json"), "--trace", str(folder / "trace.jsonl")]
-    return subprocess.Popen(
-        [*command, "--workers", str(workers), *files, "chain.episode_steps=100"],
-        stdout=subprocess.PIPE,
-        stderr=(folder / "stderr").open("w"),
-        text=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "120"},  # a progress bar as in a terminal
-        start_new_session=True,
-        # A suite that runs in the background of a shell inherits that Ctrl-C is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    with (folder / "stderr").open("w") as err:
+        return subprocess.Popen(
+            [*command, "--workers", str(workers), *files, "chain.episode_steps=100"],
+            stdout=subprocess.PIPE,
+            stderr=err,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "120"},  # a progress bar as in a terminal
+            start_new_session=True,
+            # A suite that runs in the background of a shell inherits that Ctrl-C is ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
 
 
 def session_of(process: subprocess.Popen[str]) -> list[int]:
