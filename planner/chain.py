@@ -15,19 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from hab.actions import ARM, ARM_DELTA_RAD, BASE, GRIP, STOP, Action
+from hab.actions import BASE, GRIP, STOP, Action
 from hab.episodes import Episode
 from hab.measures import ee_in_base, holding, object_placed, planar_distance
-from hab.robot import REST_Q
 from hab.simulator import Simulator
 from planner.task_planner import PlanStep
-from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec
+from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest
 from skills.specs import ALWAYS_DRIVE
 
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
-RESET_ARM_STEPS = 50
-RESET_ARM_TOLERANCE_RAD = 0.02
 
 SUCCESS = "success"
 
@@ -177,13 +174,11 @@ class _Chain:
         return False, progress.grasped
 
     def reset_arm(self, stage: int) -> None:
-        """Move the arm straight (in joint space) to rest, keeping hold of what is held."""
-        grip = np.array([1.0 if self.sim.held else -1.0], np.float32)
-        for _ in range(RESET_ARM_STEPS):
-            delta = REST_Q - self.sim.arm
-            if self.result.steps >= self.limits.episode or np.abs(delta).max() < RESET_ARM_TOLERANCE_RAD:
+        """Bring the arm to rest between two skills."""
+        for action in arm_to_rest(self.sim):
+            if self.result.steps >= self.limits.episode:
                 return
-            self._advance(stage, {ARM: np.clip(delta / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip})
+            self._advance(stage, action)
 
     def _advance(self, stage: int, action: Action) -> None:
         self.sim.step(action)

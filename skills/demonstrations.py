@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hab.actions import ARM, BASE, GRIP, STOP, Action
+from hab.actions import ARM, BASE, GRIP, STOP, Action, stop_called
 from skills.oracle import make_oracle
 from skills.task import SkillTask
 from skills.training import env_factory
@@ -38,6 +38,10 @@ DONE_SHARE = 0.2
 in an episode would be too few to learn from."""
 EARLY_EPOCHS = 0.5
 """Share of the epochs that all rounds but the last are cloned for."""
+STILL = 0.15
+"""m, rad: a learner is still while neither base nor arm has moved by more."""
+ASKED_STILL, STUCK = 10, 30
+"""Actions for which it may be still until the oracle is asked at each of them, and until it takes over."""
 EPISODES_PER_JOB = 25
 HOPELESS = 100
 """Episodes without any success after which no more are played."""
@@ -174,11 +178,18 @@ class _Player:
         self.began_with = task.sim.held
         if self.job.weights is not None and rng.random() < LEARNER_BEGINS:
             most = self.job.learner_share * task.max_steps / PATIENCE / self.repeat
+            at, still = self._pose(), 0
             for _ in range(int(rng.integers(most))):
-                step, over = self._learner_plays()
+                step, over = self._learner_plays(still)
+                if step is None:
+                    break
                 steps.append(step)
                 if over:
                     return self._shown(steps)
+                now = self._pose()
+                at, still = (now, 0) if np.abs(now - at).max() > STILL else (at, still + 1)
+                if still > STUCK:
+                    break
         asked = len(steps)
         oracle = make_oracle(self.job.skill, task.base_movement)
         oracle.reset(task.sim, task.goal)
@@ -221,8 +232,15 @@ class _Player:
             steps[asked:] = [step._replace(expert=False) for step in steps[asked:]]
         return self._shown(steps)
 
-    def _learner_plays(self) -> tuple[_Step, bool]:
-        """Let the learner act once; returns that, and whether the episode is over."""
+    def _pose(self) -> NDArray[np.float64]:
+        """Return where base and arm are (10,)."""
+        return np.concatenate((self.task.sim.base, self.task.sim.arm))
+
+    def _learner_plays(self, still: int) -> tuple[_Step | None, bool]:
+        """Let the learner act once, still for so many actions; returns that, and whether the episode is over.
+
+        Where it would stop it does not act: whether that is right is for the oracle to show.
+        """
         floats, bytes_ = self._observed()
         network, task = self.network, self.task
         none, rows = torch.from_numpy(network.action_layout.none)[None], (floats, bytes_)
@@ -230,8 +248,10 @@ class _Player:
         self.state = out.state
         flat = network.play(out, torch.from_numpy(self.rng.random((1, network.noise_size))))
         action, held = network.action_layout.decode(flat[0].numpy()), task.sim.held
-        action.pop(STOP, None)  # what it would stop at is for the oracle to mend
-        shown = self._oracle_would() if held == self.began_with and self.rng.random() < self.job.asked_share else None
+        if stop_called(action):
+            return None, False
+        share = 1.0 if self.job.asked_share and still > ASKED_STILL else self.job.asked_share
+        shown = self._oracle_would() if held == self.began_with and self.rng.random() < share else None
         over, terms = False, dict[str, float]()
         for _ in range(self.repeat):
             success, reason = task.control_step(action, terms)

@@ -14,14 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import BASE, GRIP, STOP, Action, stop_called
+from hab.arm import cup_pose, solve
 from hab.episodes import Episode, Target, load_grid, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.navgrid import NavGrid
 from hab.openings import grid_with_openings, handle_at
+from hab.robot import REST_EE_BASE
 from hab.scene import Receptacle, Scene, Vec3
 from hab.sensors import Observation
 from skills.skill import Goal
-from skills.starts import Pose, Start, StartKind, moved_receptacle, opened, poses_near, working_places, working_pose
+from skills.starts import (
+    Pose,
+    Start,
+    StartKind,
+    moved_receptacle,
+    opened,
+    poses_near,
+    working_places,
+    working_pose,
+)
 from skills.task import SkillTask, State
 
 HELD_PROBABILITY = 0.167
@@ -31,6 +42,10 @@ TURN_REWARD_M = 3.0
 """Turning towards the target is rewarded within this distance."""
 SHOWN_STOP_M, SHOWN_STOP_RAD, SHOWN_STOP_FLOOR_M = 1.42, 0.20, 1.0
 """A demonstration stops so near the target, turned so far off it, and so near to where one would work."""
+LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
+"""So far from its resting position a skill's last step leaves the hand, and with such pitches."""
+SHOVED_SHARE, SHOVE_STEPS = 0.7, (5, 31)
+"""Share of the chain's start states in which the robot leans on something, perhaps; for how long it is shoved."""
 WORKING_SHARE = 0.7
 """Share of the chain's start states that are within the arm's reach of what was worked at."""
 _CANDIDATES = 40
@@ -68,7 +83,8 @@ class Navigate(SkillTask[NavigateState]):
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
         if kind == "chain":
             for pose in self._after_another(scene, episode, grid, rng):
-                yield Start(replace(episode, robot=pose), goal, held)
+                if (arm := _arm_left(rng)) is not None:
+                    yield Start(replace(episode, robot=pose), goal, held, arm=arm, shove=_shove(rng))
             return
         for _ in range(_CANDIDATES):
             x, y = grid.sample(rng)
@@ -121,6 +137,8 @@ class Navigate(SkillTask[NavigateState]):
         return now.goal_m < SHOWN_STOP_M and now.angle_rad < SHOWN_STOP_RAD and now.floor_m < SHOWN_STOP_FLOOR_M
 
     def failure(self, was: NavigateState, now: NavigateState, action: Action) -> str:
+        if was.held and not now.held:
+            return "dropped"
         if not stop_called(action):
             return ""
         return "facing away" if now.goal_m < NAV_DISTANCE_M else "stopped too far"
@@ -134,6 +152,23 @@ class Navigate(SkillTask[NavigateState]):
             "path_length": self.sim.path_m,
             "spl": spl(near, self._shortest_m, self.sim.path_m),
         }
+
+
+def _arm_left(rng: np.random.Generator) -> tuple[float, ...] | None:
+    """Draw joint positions (7,) as a skill leaves them whose hand has just come to where it rests; None if there are
+    none."""
+    away, up = rng.uniform(*LEFT_M), rng.uniform(-math.pi, math.pi)
+    point = REST_EE_BASE + away * np.array((math.cos(up), 0.0, math.sin(up)))
+    joints = solve(
+        replace(cup_pose(point, float(rng.uniform(*LEFT_PITCHES_RAD))), azimuth=float(rng.uniform(-0.3, 0.3)))
+    )
+    return None if joints is None else tuple(joints.tolist())
+
+
+def _shove(rng: np.random.Generator) -> tuple[float, float, int]:
+    """Draw how the robot is shoved before it begins."""
+    forward, left = rng.uniform(-1.0, 1.0, 2).tolist()
+    return forward, left, int(rng.integers(*SHOVE_STEPS)) if rng.random() < SHOVED_SHARE else 0
 
 
 def distance_reward(was: NavigateState, now: NavigateState) -> float:

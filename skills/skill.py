@@ -5,14 +5,15 @@ A skill is data plus small functions (design.md, section 4); each skill's task l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import Action
+from hab.actions import ARM, ARM_DELTA_RAD, GRIP, Action
+from hab.robot import REST_Q
 from hab.scene import Vec3
 from hab.simulator import Simulator
 
@@ -58,6 +59,8 @@ class SkillSpec:
     """The post-condition, for measurement only."""
 
 
+RESET_ARM_STEPS = 50
+RESET_ARM_TOLERANCE_RAD = 0.02
 START_ZONE_M = 0.3
 """habitat-baselines' start zone of the articulated skills."""
 
@@ -71,6 +74,16 @@ class Progress:
     """Whether the suction has held anything during this call."""
     left_start: bool = False
     """Whether the end-effector has been further than `START_ZONE_M` from where it was at the call's start."""
+
+
+def arm_to_rest(sim: Simulator) -> Iterator[Action]:
+    """Yield what moves the arm straight (in joint space) to rest, keeping hold of what is held."""
+    grip = np.array([1.0 if sim.held else -1.0], np.float32)
+    for _ in range(RESET_ARM_STEPS):
+        delta = REST_Q - sim.arm
+        if np.abs(delta).max() < RESET_ARM_TOLERANCE_RAD:
+            return
+        yield {ARM: np.clip(delta / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip}
 
 
 class SkillPolicy(Protocol):

@@ -52,6 +52,11 @@ class Start:
     """The object in hand."""
     tilt_rad: float = 0.0
     """How far it leans (`Simulator.hold`)."""
+    arm: tuple[float, ...] | None = None
+    """Joint positions (7,) from which the arm goes back to rest before the skill begins; None: it is at rest."""
+    shove: tuple[float, float, int] = (0.0, 0.0, 0)
+    """What the base does before that: `base_vel`, and for how many control steps. From a pose that is free of contact
+    it brings the robot to lean on things, as skills leave it."""
 
 
 def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int) -> Episode:

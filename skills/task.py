@@ -29,7 +29,7 @@ from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
-from skills.skill import MANIPULATION_STEPS, Goal
+from skills.skill import MANIPULATION_STEPS, Goal, arm_to_rest
 from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
@@ -314,7 +314,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             try:
                 for start in self.draw(scene, rng, index, "chain" if chain else "task"):
                     self._begin(start)
-                    if not self.sim.collides():
+                    if not self.sim.collides() and self._handed_over():
                         self._force_n = self.sim.force_n
                         self._state = self.measure(self._common(0.0, 0.0))
                         return
@@ -326,9 +326,22 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.start, self.goal = start, start.goal
         self._goal_position = self.goal.positions()
         self.sim.reset(start.episode)
+        if start.arm is not None:
+            self.sim.place_robot(np.array(start.episode.robot), np.array(start.arm))
         if start.held:
             self.sim.hold(start.held, start.tilt_rad)
         self._memory: CallMemory = {}
+
+    def _handed_over(self) -> bool:
+        """Play what comes before the start; say whether what is in hand is still there."""
+        forward, left, steps = self.start.shove
+        grip = np.array([1.0 if self.start.held else -1.0], np.float32)
+        for _ in range(steps):
+            self.sim.step({BASE: np.array((forward, left), np.float32), GRIP: grip})
+        if self.start.arm is not None:
+            for action in arm_to_rest(self.sim):
+                self.sim.step(action)
+        return self.sim.held == self.start.held
 
     def _common(self, force_added_n: float, force_total_n: float) -> State:
         sim = self.sim
