@@ -102,6 +102,7 @@ def run_chain(
     names = [name for step in plan for name in (step.on_the_way, step.interaction) if name]
     result = ChainResult([False] * len(names))
     chain = _Chain(sim, limits, stop_mask, on_step, result)
+    carried = ""
     for stage, step in enumerate(plan):
         start, start_m, path_m = result.steps, planar_distance(sim, step.goal.position), sim.path_m
         spec = specs[step.skill]
@@ -113,10 +114,14 @@ def run_chain(
         if step.interaction and not missed:
             result.interactions[names.index(step.interaction)] = True
 
+        lost = carried not in ("", sim.held) and GRIP not in spec.parts
+        carried = sim.held
         if not ended:
             outcome, reason = "timeout", "episode's step limit" if result.steps >= limits.episode else "timeout"
         elif missed or not spec.achieved(sim, step.goal):
             outcome, reason = "failed", explain(sim, episode, step)
+        elif lost:
+            outcome, reason = "failed", "lost what it carried"
         else:
             outcome, reason = SUCCESS, ""
         result.trace.append(

@@ -135,7 +135,7 @@ class Articulated(SkillTask[ArticulatedState]):
     def measure(self, common: State) -> ArticulatedState:
         name, sim = self.goal.articulation, self.sim
         position = sim.joint_pos(name)
-        before = self._state if sim.steps else None
+        before = self._state if self.steps else None
         return ArticulatedState(
             **vars(common),
             target=name,

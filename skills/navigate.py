@@ -27,6 +27,7 @@ from skills.starts import (
     Pose,
     Start,
     StartKind,
+    drawn_shove,
     moved_receptacle,
     opened,
     poses_near,
@@ -44,8 +45,6 @@ SHOWN_STOP_M, SHOWN_STOP_RAD, SHOWN_STOP_FLOOR_M = 1.42, 0.20, 1.0
 """A demonstration stops so near the target, turned so far off it, and so near to where one would work."""
 LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
 """So far from its resting position a skill's last step leaves the hand, and with such pitches."""
-SHOVED_SHARE, SHOVE_STEPS = 0.7, (5, 31)
-"""Share of the chain's start states in which the robot leans on something, perhaps; for how long it is shoved."""
 WORKING_SHARE = 0.7
 """Share of the chain's start states that are within the arm's reach of what was worked at."""
 _CANDIDATES = 40
@@ -84,7 +83,7 @@ class Navigate(SkillTask[NavigateState]):
         if kind == "chain":
             for pose in self._after_another(scene, episode, grid, rng):
                 if (arm := _arm_left(rng)) is not None:
-                    yield Start(replace(episode, robot=pose), goal, held, arm=arm, shove=_shove(rng))
+                    yield Start(replace(episode, robot=pose), goal, held, arm=arm, shove=drawn_shove(rng))
             return
         for _ in range(_CANDIDATES):
             x, y = grid.sample(rng)
@@ -163,12 +162,6 @@ def _arm_left(rng: np.random.Generator) -> tuple[float, ...] | None:
         replace(cup_pose(point, float(rng.uniform(*LEFT_PITCHES_RAD))), azimuth=float(rng.uniform(-0.3, 0.3)))
     )
     return None if joints is None else tuple(joints.tolist())
-
-
-def _shove(rng: np.random.Generator) -> tuple[float, float, int]:
-    """Draw how the robot is shoved before it begins."""
-    forward, left = rng.uniform(-1.0, 1.0, 2).tolist()
-    return forward, left, int(rng.integers(*SHOVE_STEPS)) if rng.random() < SHOVED_SHARE else 0
 
 
 def distance_reward(was: NavigateState, now: NavigateState) -> float:

@@ -14,7 +14,7 @@ from hab.measures import AT_REST_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
-from skills.starts import Start, StartKind, draw_episode, moved_receptacle, working_poses
+from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
 from skills.task import ARM_KEYS, SkillTask, State, ee_distance, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -46,7 +46,8 @@ class Pick(SkillTask[PickState]):
         goal = Goal(target.start_pos, target.object)
         drawn = kind if self.base_movement else "fixed"
         for pose in working_poses(drawn, grid, rng, receptacle, position, target.start_pos, target.object):
-            yield Start(replace(episode, robot=pose), goal)
+            begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
+            yield Start(replace(episode, robot=begun), goal, shove=shove)
 
     def measure(self, common: State) -> PickState:
         name = self.goal.object

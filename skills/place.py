@@ -14,7 +14,7 @@ from hab.measures import AT_REST_M, PLACED_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
-from skills.starts import TILTS_RAD, Start, StartKind, draw_episode, working_poses
+from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
 from skills.task import ARM_KEYS, SkillTask, State, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -54,12 +54,13 @@ class Place(SkillTask[PlaceState]):
             tilt = float(rng.uniform(*TILTS_RAD))
         drawn, at = kind if self.base_movement else "fixed", target.goal_pos
         for pose in working_poses(drawn, grid, rng, receptacle, at, at, target.object):
-            yield Start(replace(episode, robot=pose), goal, target.object, tilt)
+            begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
+            yield Start(replace(episode, robot=begun), goal, target.object, tilt, shove=shove)
 
     def measure(self, common: State) -> PlaceState:
         name = self.goal.object
         error = self.sim.object_pos(name) - np.asarray(self.goal.position)
-        before = self._state if self.sim.steps else None
+        before = self._state if self.steps else None
         let_go = before is not None and (before.let_go or before.held == "")
         return PlaceState(**vars(common), target=name, goal_m=float(np.linalg.norm(error)), let_go=let_go)
 

@@ -85,7 +85,7 @@ class Rearrange(SkillTask[RearrangeState]):
     def measure(self, common: State) -> RearrangeState:
         sim, name = self.sim, self.goal.object
         held = common.held == name
-        before = self._state if sim.steps else None
+        before = self._state if self.steps else None
         return RearrangeState(
             **vars(common),
             target=name,

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hab.actions import BASE_MAX_RAD_S, CONTROL_HZ
 from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M
 from hab.navgrid import NavGrid
@@ -33,12 +34,19 @@ DRAWER_OPENED_M, FRIDGE_OPENED_RAD = (0.42, 0.50), (1.25, 2.1)
 """Where Open Cabinet and Open Fridge leave what they open."""
 TILTS_RAD = (0.0, 1.0)
 """How far an object in hand leans: it was taken with a cup that pointed less steeply down than the resting arm's."""
+SHOVED_SHARE, SHOVE_STEPS = 0.7, (5, 31)
+"""Share of the chain's start states in which the robot leans on something, perhaps; for how long it is shoved."""
+ARRIVAL = 0.4
+"""How fast a shove drives, at most (`base_vel`), where Navigate has left the base near its target."""
 _CANDIDATES = 40
 
 StartKind = Literal["task", "chain"]
 """As the skill's own task has it; as the skill called before leaves things."""
 Pose = tuple[float, float, float]
 """Base x, y (m) and yaw (rad) in the world."""
+Shove = tuple[float, float, int]
+"""`base_vel`, and for how many control steps."""
+NO_SHOVE: Shove = (0.0, 0.0, 0)
 
 
 @dataclass(frozen=True)
@@ -54,9 +62,9 @@ class Start:
     """How far it leans (`Simulator.hold`)."""
     arm: tuple[float, ...] | None = None
     """Joint positions (7,) from which the arm goes back to rest before the skill begins; None: it is at rest."""
-    shove: tuple[float, float, int] = (0.0, 0.0, 0)
-    """What the base does before that: `base_vel`, and for how many control steps. From a pose that is free of contact
-    it brings the robot to lean on things, as skills leave it."""
+    shove: Shove = NO_SHOVE
+    """What the base does before that. From a pose that is free of contact it brings the robot to lean on things, as
+    skills leave it."""
 
 
 def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int) -> Episode:
@@ -204,6 +212,20 @@ def closest_poses(
 def fixed_yaw_noise(rng: np.random.Generator, most: float = FIXED_YAW_MAX_RAD) -> float:
     """Return how far (rad) off its goal a base that will not move looks."""
     return max(-most, min(most, YAW_NOISE_RAD * float(rng.standard_normal())))
+
+
+def drawn_shove(rng: np.random.Generator) -> Shove:
+    """Draw how the robot is shoved before it begins."""
+    forward, left = rng.uniform(-1.0, 1.0, 2).tolist()
+    return forward, left, int(rng.integers(*SHOVE_STEPS)) if rng.random() < SHOVED_SHARE else 0
+
+
+def arrival(rng: np.random.Generator, pose: Pose) -> tuple[Pose, Shove]:
+    """Draw a turn that ends at a pose, as Navigate does, unless something is in the way; and where it begins."""
+    forward, left, steps = drawn_shove(rng)
+    x, y, yaw = pose
+    turned = left * BASE_MAX_RAD_S * steps / CONTROL_HZ
+    return (x, y, yaw - turned), (ARRIVAL * forward, left, steps)
 
 
 def _working_distances(receptacle: Receptacle, position: Sequence[float], name: str) -> NDArray[np.float64]:

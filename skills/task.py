@@ -278,6 +278,11 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def close(self) -> None:
         self.sim.close()
 
+    @property
+    def steps(self) -> int:
+        """Control steps since the skill began."""
+        return self.sim.steps - self._began
+
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
@@ -300,7 +305,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             terms["success"] = SUCCESS_REWARD
         for name, value in terms.items():
             total[name] = total.get(name, 0.0) + value
-        if not success and not reason and self.sim.steps >= self.max_steps:
+        if not success and not reason and self.steps >= self.max_steps:
             reason = "timeout"
         return success, reason
 
@@ -315,7 +320,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
                 for start in self.draw(scene, rng, index, "chain" if chain else "task"):
                     self._begin(start)
                     if not self.sim.collides() and self._handed_over():
-                        self._force_n = self.sim.force_n
+                        self._force_n, self._began = self.sim.force_n, self.sim.steps
                         self._state = self.measure(self._common(0.0, 0.0))
                         return
             except Unsolvable:
@@ -366,7 +371,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             "success": success,
             "reason": reason,
             "index": self.start.episode.index,
-            "num_steps": self.sim.steps,
+            "num_steps": self.steps,
             "end_effector_to_rest_distance": now.rest_m,
             "robot_force": self.sim.force_n,
             "accumulated_force": now.force_total_n,

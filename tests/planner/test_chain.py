@@ -176,6 +176,19 @@ def test_the_first_skill_that_failed_in_the_stage_is_blamed() -> None:
     assert (result.failed_skill, result.reason) == ("navigate", "stopped too far or facing away")
 
 
+def test_what_is_lost_on_the_way_is_blamed_on_the_drive() -> None:
+    def drive_and_drop(sim: FakeSim, goal: Goal) -> None:
+        drive(sim, goal)
+        sim.held = ""
+
+    def reach_in_vain(sim: FakeSim, goal: Goal) -> None:
+        assert sim.held == ""
+
+    result, _ = run(navigate=Script(drive_and_drop), place=Script(reach_in_vain))
+    assert [row.outcome for row in result.trace] == ["success", "success", "failed", "failed"]
+    assert (result.failed_skill, result.reason) == ("navigate", "lost what it carried")
+
+
 def test_moving_an_earlier_object_misses_the_next_interaction() -> None:
     def clumsy(sim: FakeSim, goal: Goal) -> None:
         grasp(sim, goal)

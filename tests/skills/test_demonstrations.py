@@ -121,7 +121,11 @@ def test_the_oracle_is_asked_at_its_share_of_the_learners_steps() -> None:
     )
     np.testing.assert_array_equal(never.floats, always.floats)
     learners = ~never.expert
-    assert always.expert.all() and 0.35 < half.expert[learners].mean() < 0.65
+    count = np.arange(len(never.starts))
+    step = count - np.maximum.accumulate(np.where(never.starts, count, 0))
+    # Once it has stood still for a while, and a fresh policy does, each time; until it is relieved.
+    early, still = learners & (step <= module.ASKED_STILL), learners & (step > module.ASKED_STILL)
+    assert always.expert.all() and 0.35 < half.expert[early].mean() < 0.65 < half.expert[still].mean()
     np.testing.assert_array_equal(never.actions[~learners], always.actions[~learners])
     np.testing.assert_array_equal(half.actions[half.expert], always.actions[half.expert])
     np.testing.assert_array_equal(half.actions[~half.expert], never.actions[~half.expert])
@@ -129,6 +133,35 @@ def test_the_oracle_is_asked_at_its_share_of_the_learners_steps() -> None:
     takeovers = np.flatnonzero(learners[:-1] & ~learners[1:] & ~never.starts[1:])
     said, did = always.actions[takeovers], always.actions[takeovers + 1]
     assert np.abs(said - did).max(axis=1).mean() < 0.5 < np.abs(never.actions[takeovers] - did).max(axis=1).mean()
+
+
+def test_a_learner_that_stands_still_is_relieved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it has got stuck it stays, and what to do there is for the oracle to show."""
+    weights = {name: value.numpy() for name, value in network("open_cabinet").state_dict().items()}
+    monkeypatch.setattr(module, "LEARNER_BEGINS", 1.0)
+    monkeypatch.setattr(module, "STILL", 10.0)  # whatever it does
+    asked = replace(job("open_cabinet", 1, weights), learner_share=1.0, asked_share=1e-9)
+    lengths = []
+    for seed in range(8):
+        told = module._Player(replace(asked, seed=(seed,))).episode()
+        alone = np.flatnonzero(~told.expert)
+        lengths.append(len(alone))
+        # At first it is on its own, then the oracle is asked at each step, then it plays.
+        np.testing.assert_array_equal(alone, np.arange(len(alone)))
+    assert max(lengths) == module.ASKED_STILL + 1
+
+
+def test_where_a_learner_would_stop_the_oracle_plays_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEARNER_BEGINS", 1.0)
+    env = make_env("navigate")
+    for stops, alone in ((30.0, False), (-30.0, True)):
+        plain = job("navigate", 1)
+        policy = replace(plain.policy, initial_bias={"rearrange_stop": stops})
+        fresh = RecurrentPolicy(env.observation_space, env.action_space, policy)
+        weights = {name: value.numpy() for name, value in fresh.state_dict().items()}
+        player = module._Player(replace(plain, policy=policy, weights=weights, learner_share=1.0))
+        told = Demonstrations.join([player.episode() for _ in range(3)])
+        assert told.expert.all() != alone and told.expert.sum() > 3 * 10
 
 
 def test_what_a_learner_was_told_is_kept_when_the_episode_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -363,6 +363,41 @@ def test_navigate_keeps_hold_of_what_it_starts_with() -> None:
     assert terminated and info["reason"] == "stopped too far"
 
 
+def test_navigate_fails_with_what_it_loses() -> None:
+    env = make("navigate")
+    index = next(i for i in range(40) if env.reset(options={"index": i}) and env.sim.held)
+    env.reset(options={"index": index})
+    env.sim.place_robot(env.sim.base, env.sim.arm + np.array([0.0, -0.8, 0.0, 0.0, 0.0, 0.0, 0.0]))  # torn off
+    while True:
+        _, _, terminated, truncated, info = env.step({"base_vel": np.zeros(2, np.float32)})
+        if terminated or truncated:
+            break
+    assert terminated and not info["success"] and info["reason"] == "dropped" and info["num_steps"] < 30
+
+
+@pytest.mark.parametrize("skill", ["navigate", "pick", "place"])
+def test_the_chain_hands_over_a_robot_that_leans_on_things(skill: str) -> None:
+    """Such starts are drawn by shoving, after which the skill's own clock begins."""
+    env: Any = make_env(skill, "train", chain_starts=1.0).unwrapped
+    shoved = touching = 0
+    for index in range(20):
+        _, info = env.reset(options={"index": index})
+        start = env.start
+        assert info["num_steps"] == 0 and env.sim.held == start.held
+        moved = np.abs(env.sim.base - np.array(start.episode.robot)).max()
+        assert (moved > 0.005) == (start.shove[2] > 0), (index, moved)
+        shoved += start.shove[2] > 0
+        touching += env.sim.collides()
+        if skill == "navigate":
+            # The arm has gone back to rest, as far as what is in its way lets it.
+            assert np.abs(env.sim.arm_target - robot.REST_Q).max() < 0.3 and start.arm is not None
+        again = env.sim.state()
+        env.reset(options={"index": index})
+        np.testing.assert_array_equal(env.sim.state(), again)
+    assert shoved > 8 and (touching > 0 or skill != "navigate")
+    env.close()
+
+
 def test_time_runs_out() -> None:
     env = make("open_fridge")
     env.reset(options={"index": 0})
