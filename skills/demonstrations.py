@@ -171,25 +171,15 @@ class _Player:
         """
         task, rng = self.task, self.rng
         self.state = torch.zeros(1, self.network.state_size)
-        steps: list[_Step] = []
         task.reset()
         # An oracle that knows where an object is to go takes it accordingly; a policy cannot know.
         task.sim.episode = replace(task.sim.episode, targets=())
         self.began_with = task.sim.held
+        steps: list[_Step] = []
         if self.job.weights is not None and rng.random() < LEARNER_BEGINS:
-            most = self.job.learner_share * task.max_steps / PATIENCE / self.repeat
-            at, still = self._pose(), 0
-            for _ in range(int(rng.integers(most))):
-                step, over = self._learner_plays(still)
-                if step is None:
-                    break
-                steps.append(step)
-                if over:
-                    return self._shown(steps)
-                now = self._pose()
-                at, still = (now, 0) if np.abs(now - at).max() > STILL else (at, still + 1)
-                if still > STUCK:
-                    break
+            steps, over = self._learner_begins()
+            if over:
+                return self._shown(steps)
         asked = len(steps)
         oracle = make_oracle(self.job.skill, task.base_movement)
         oracle.reset(task.sim, task.goal)
@@ -231,6 +221,23 @@ class _Player:
         if not success:
             steps[asked:] = [step._replace(expert=False) for step in steps[asked:]]
         return self._shown(steps)
+
+    def _learner_begins(self) -> tuple[list[_Step], bool]:
+        """Let the learner play until it is relieved; returns that, and whether the episode is over."""
+        steps: list[_Step] = []
+        at, still = self._pose(), 0
+        for _ in range(int(self.rng.integers(self.job.learner_share * self.task.max_steps / PATIENCE / self.repeat))):
+            step, over = self._learner_plays(still)
+            if step is None:
+                break
+            steps.append(step)
+            if over:
+                return steps, True
+            now = self._pose()
+            at, still = (now, 0) if np.abs(now - at).max() > STILL else (at, still + 1)
+            if still > STUCK:
+                break
+        return steps, False
 
     def _pose(self) -> NDArray[np.float64]:
         """Return where base and arm are (10,)."""
