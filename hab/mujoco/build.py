@@ -19,6 +19,9 @@ SCENE_GROUP, DECORATION_GROUP = 0, 4
 ANYTHING, STATIC = 1, 2
 """Collision bits: everything solid has the first one; furniture and floor have the second one, too."""
 DOOR_KG, DRAWER_KG = 8.0, 3.0
+ROLLING_M = {"sphere": 0.004, "cylinder": 0.002}
+"""Rolling resistance. Soft fruit does not roll away, nor does a can that is full of something thick or grainy (6 % of a
+soup can's weight): that is far above a hard ball's or an empty tube's."""
 FLOOR_MARGIN_M = 0.1
 """The floor is drawn that far under the outer walls."""
 
@@ -190,9 +193,8 @@ def _add_object(spec: mujoco.MjSpec, model: ObjectModel, park: tuple[float, floa
     added = []
     for geom in model.geoms:
         shape = _add_geom(body, geom, f"{model.name}/{geom.name}")
-        # Soft fruit does not roll away: rolling resistance (metres) is far above that of a hard ball.
-        shape.condim = 6 if geom.shape == "sphere" else 4
-        shape.friction = [0.9, 0.01, 0.004]
+        shape.condim = 6 if geom.shape in ROLLING_M else 4
+        shape.friction = [0.9, 0.01, ROLLING_M.get(geom.shape, 0.0)]
         # Stiff, with precedence over what it touches: MuJoCo scales contact by mass, and an arm that presses a 50 g
         # orange onto a table with 200 N would otherwise sink it by its radius.
         shape.priority, shape.solimp = 1, (0.98, 0.995, 0.001, 0.5, 2.0)

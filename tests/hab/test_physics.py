@@ -17,6 +17,7 @@ from hab.episodes import Episode, approach_poses, make_episode
 from hab.measures import ee_in_base
 from hab.mujoco import fetch
 from hab.mujoco import simulator as simulator_module
+from hab.mujoco.build import ROLLING_M
 from hab.mujoco.render import RenderingUnavailable
 from hab.mujoco.simulator import HOLD_FORCE_N, MujocoSimulator, SimulationError
 from hab.navgrid import NavGrid
@@ -486,6 +487,30 @@ def empty_room(monkeypatch: pytest.MonkeyPatch) -> MujocoSimulator:
     monkeypatch.setattr(simulator_module, "load_scene", lambda seed: scene)
     monkeypatch.setattr(simulator_module, "load_grid", lambda seed: NavGrid(scene))
     return MujocoSimulator()
+
+
+@pytest.mark.parametrize("speed", [0.15, 0.3])
+@pytest.mark.parametrize("name", ["002_master_chef_can", "005_tomato_soup_can", "007_tuna_fish_can", "013_apple"])
+def test_what_rolls_comes_to_rest(empty_room: MujocoSimulator, name: str, speed: float) -> None:
+    """A can on its side rolls on by v² / 2a, where a = g c / (R (1 + k²/R²)) and c is its rolling resistance."""
+    sim, radius = empty_room, OBJECTS[name].geoms[0].size[0]
+    sphere = OBJECTS[name].geoms[0].shape == "sphere"
+    sim.reset(Episode("tidy_house", "train", 0, 10**6, (-2.0, 0.0, 0.0), {name: ((0.0, 2.0, radius), 0.0)}, {}, ()))
+    joint = sim.model.joint(name)
+    at, dof = int(joint.qposadr[0]), int(joint.dofadr[0])
+    sim.data.qpos[at : at + 7] = (0.0, 2.0, radius, math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)  # its axis along y
+    sim.data.qvel[dof : dof + 6] = (speed, 0.0, 0.0, 0.0, 0.0, 0.0)
+    mujoco.mj_forward(sim.model, sim.data)
+    turning = sim.data.xmat[sim.model.body(name).id].reshape(3, 3).T @ (0.0, speed / radius, 0.0)
+    sim.data.qvel[dof + 3 : dof + 6] = turning
+    for _ in range(90):
+        sim.step({})
+    rolled = float(sim.object_pos(name)[0])
+    deceleration = 9.81 * ROLLING_M["sphere" if sphere else "cylinder"] / (radius * (1.4 if sphere else 1.5))
+    assert rolled == pytest.approx(speed**2 / (2.0 * deceleration), rel=0.35, abs=0.005)
+    for _ in range(30):
+        sim.step({})
+    assert sim.object_pos(name)[0] == pytest.approx(rolled, abs=0.001)
 
 
 @pytest.mark.parametrize("pose", [(0.0, 0.0, 0.0), (1.0, -1.0, 2.0), (-2.0, 8.0, -1.7), (2.0, -1.2, 1.2)])
