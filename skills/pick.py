@@ -1,4 +1,7 @@
-"""Pick: with the base near an object and the arm at rest, take the object and bring it to the resting position."""
+"""Pick: with the base near an object and the arm at rest, take the object and bring it to the resting position.
+
+With base movement it has to come away from the furniture, too: `Pick._can_leave`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from hab.episodes import load_grid
 from hab.measures import AT_REST_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from skills.skill import Goal
+from skills.skill import Goal, arm_to_rest
 from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
 from skills.task import ARM_KEYS, SkillTask, State, ee_distance, to_mm
 
@@ -63,12 +66,25 @@ class Pick(SkillTask[PickState]):
         }
 
     def succeeded(self, now: PickState, action: Action) -> bool:
-        return now.held == now.target and now.rest_m < AT_REST_M
+        return now.held == now.target and now.rest_m < AT_REST_M and (not self.base_movement or self._can_leave())
+
+    def _can_leave(self) -> bool:
+        """Bring the arm to rest, as the chain now does, and say whether the object hangs free then.
+
+        habitat does not ask that. But there an arm passes through a counter; here one that is lowered onto it, or
+        beside it, loses what it holds when the base turns away. A base that cannot move has no say in it.
+        """
+        for action in arm_to_rest(self.sim):
+            self.sim.step(action)
+        return self.sim.held == self.goal.object and not self.sim.collides()
 
     def failure(self, was: PickState, now: PickState, action: Action) -> str:
         if wrong_object(now):
             return "wrong object"
-        return "dropped" if dropped(was, now) else ""
+        if dropped(was, now):
+            return "dropped"
+        # It ends there in any case, as in the chain.
+        return "arm lowered onto something" if now.held and now.rest_m < AT_REST_M else ""
 
     def measures(self, now: PickState) -> dict[str, Any]:
         return {"ee_to_object_distance": now.object_m, "did_pick_object": now.held == now.target}
