@@ -65,6 +65,14 @@ def demonstration_progress(name: str, episodes: int) -> Iterator[Callable[[int, 
         yield on_episodes
 
 
+@contextmanager
+def count_progress(name: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show things done; yields the function to call after each."""
+    with _bar("") as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda: bar.update(task, advance=1)
+
+
 def _bar(extra: str) -> Progress:
     return Progress(
         TextColumn("{task.description}"),

@@ -38,7 +38,7 @@ ARM_KV = np.array([250.0, 250.0, 140.0, 140.0, 36.0, 36.0, 14.0])
 _ARM_ARMATURE = np.array([0.4, 0.4, 0.25, 0.25, 0.12, 0.12, 0.08])
 
 # link, shape, from/to or position, size: base frame of each link, read off the mesh extents.
-_COLLISION: tuple[tuple[str, str, tuple[float, ...], tuple[float, ...]], ...] = (
+PRIMITIVES: tuple[tuple[str, str, tuple[float, ...], tuple[float, ...]], ...] = (
     ("base_link", "prism", (0.0, 0.0, 0.195), (0.28, 0.165)),
     ("torso_lift_link", "box", (-0.05, 0.0, 0.3), (0.115, 0.16, 0.29)),
     ("torso_fixed_link", "box", (-0.1, 0.0, 0.21), (0.068, 0.155, 0.22)),
@@ -179,7 +179,7 @@ def _add_arm(spec: mujoco.MjSpec) -> None:
 
 
 def _add_collision(spec: mujoco.MjSpec) -> None:
-    for link, shape, place, size in _COLLISION:
+    for link, shape, place, size in PRIMITIVES:
         geom = spec.body(_UPSTREAM + link).add_geom(name=_UPSTREAM + link + "/collision", type=_SHAPES[shape])
         if shape == "prism":
             geom.meshname = _add_prism(spec, *size)

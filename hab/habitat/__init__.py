@@ -1,0 +1,1 @@
+"""Habitat: our apartments in its formats (`export`); habitat-sim and habitat-lab themselves are optional."""

@@ -1,0 +1,261 @@
+"""Our apartments as a Habitat scene dataset: stages, articulated kitchens, objects and scene instances.
+
+Folders and conventions are ReplicaCAD's: y up, a stage per apartment, `kitchen_counter` and `fridge` as articulated
+objects with a handle each drawer and door. What the tasks of habitat-lab take for granted is kept: a counter of eight
+joints, a fridge whose second joint is its door, links whose +x points to whoever opens them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.habitat.frames import TO_HABITAT, Quat, matrix, quat_to_habitat, to_habitat, yaw_quat
+from hab.habitat.meshes import geom_part, write_glb, write_parts
+from hab.habitat.urdf import Link, Shape, write_urdf
+from hab.mujoco.build import DOOR_KG, DRAWER_KG, FLOOR_MARGIN_M
+from hab.objects import OBJECTS
+from hab.openings import rotated
+from hab.scene import Articulation, Furniture, Geom, Rgba, Scene, Vec3
+
+DATASET = "tpsrl.scene_dataset_config.json"
+COUNTER, FRIDGE = "kitchen_counter", "fridge"
+COUNTER_JOINTS, FIRST_DRAWER = 8, 2
+"""ReplicaCAD's counter has eight joints; ours, from the third on, are the drawers."""
+FRIDGE_JOINTS, FRIDGE_DOOR = 2, 1
+"""ReplicaCAD's fridge has two doors; our freezer's stays shut."""
+FLOOR_THICK_M = 0.1
+_FLOORS: dict[str, Rgba] = {
+    "wood_floor": (0.74, 0.59, 0.42, 1.0),
+    "dark_floor": (0.48, 0.35, 0.25, 1.0),
+    "tile_floor": (0.71, 0.69, 0.65, 1.0),
+}
+"""The mean colours of the floors' textures in MuJoCo."""
+_MARGIN_M = 0.004
+"""Bullet's collision margin. Its default of 4 cm is as much as a can's radius."""
+
+
+def scene_name(seed: int) -> str:
+    return f"apartment_{seed}"
+
+
+def articulated_name(kind: str, seed: int) -> str:
+    """Return the template's name of an apartment's counter or fridge; habitat-sim calls the only one NAME_:0000."""
+    return f"{COUNTER if kind == 'cabinet' else FRIDGE}_{seed}"
+
+
+def link_name(articulation: Articulation) -> str:
+    return f"{articulation.name}_link"
+
+
+def joint_index(articulation: Articulation) -> int:
+    """Return an articulation's place among its counter's, or its fridge's, joints."""
+    if articulation.kind == "fridge":
+        return FRIDGE_DOOR
+    return FIRST_DRAWER + int(articulation.name.removeprefix("drawer_"))
+
+
+def handle_offset(articulation: Articulation) -> Vec3:
+    """Return the handle's centre in the frame of its link as exported (m, y up), whose origin is the joint's."""
+    return to_habitat(np.subtract(articulation.handle_pos, articulation.anchor))
+
+
+def write_dataset(folder: Path) -> None:
+    """Write what all apartments share: the dataset's description and the objects."""
+    paths = {
+        "stages": [".json", "stages"],
+        "objects": [".json", "objects"],
+        "articulated_objects": [".json", "urdf/*"],
+        "scene_instances": [".json", "scenes"],
+    }
+    _write_json(
+        folder / DATASET,
+        {key: {"paths": {extension: [place]}} for key, (extension, place) in paths.items()} | {"navmesh_instances": {}},
+    )
+    for name, model in OBJECTS.items():
+        solid = [geom for geom in model.geoms if geom.collides]
+        write_glb(folder / "objects" / f"{name}.glb", [geom_part(geom) for geom in model.geoms])
+        write_parts(folder / "objects" / f"{name}_collision.glb", [geom_part(geom) for geom in solid])
+        _write_json(
+            folder / "objects" / f"{name}.object_config.json",
+            {
+                "render_asset": f"{name}.glb",
+                "collision_asset": f"{name}_collision.glb",
+                "mass": model.mass_kg,
+                "COM": [0.0, 0.0, 0.0],
+                "join_collision_meshes": len(solid) == 1,
+                "margin": _MARGIN_M,
+                "friction_coefficient": 0.9,
+                "restitution_coefficient": 0.0,
+                "units_to_meters": 1.0,
+                "requires_lighting": True,
+            },
+        )
+
+
+def write_apartment(folder: Path, scene: Scene) -> None:
+    """Write one apartment: its stage, its kitchen's articulated objects and the scene instance that joins them."""
+    name = scene_name(scene.seed)
+    articulated = {articulation.furniture for articulation in scene.articulations}
+    everything = [_floor(scene)] + [geom for piece in scene.furniture for geom in piece.geoms]
+    fixed = [_floor(scene)] + [g for piece in scene.furniture if piece.name not in articulated for g in piece.geoms]
+    stages = folder / "stages"
+    write_glb(stages / f"{name}.glb", [geom_part(geom) for geom in everything])
+    # Counter and fridge are seen with the stage, because the navigation mesh is made from what is seen, and touched
+    # with their drawers and doors, because parts of one articulated object do not collide.
+    write_glb(stages / f"{name}_collision.glb", [geom_part(geom) for geom in fixed if geom.collides])
+    _write_json(
+        stages / f"{name}.stage_config.json",
+        {
+            "render_asset": f"{name}.glb",
+            "collision_asset": f"{name}_collision.glb",
+            "up": [0.0, 1.0, 0.0],
+            "front": [0.0, 0.0, -1.0],
+            "margin": _MARGIN_M,
+            "friction_coefficient": 0.8,
+            "restitution_coefficient": 0.0,
+            "requires_lighting": True,
+        },
+    )
+    instances = []
+    for kind in ("cabinet", "fridge"):
+        position, quat = _write_articulated(folder, scene, kind)
+        instances.append(
+            {
+                "template_name": articulated_name(kind, scene.seed),
+                "translation": list(position),
+                "rotation": list(quat),
+                "fixed_base": True,
+                "motion_type": "DYNAMIC",
+                "auto_clamp_joint_limits": True,
+            }
+        )
+    _write_json(
+        folder / "scenes" / f"{name}.scene_instance.json",
+        {
+            "translation_origin": "asset_local",
+            "stage_instance": {"template_name": name},
+            "default_lighting": "",
+            "object_instances": [],
+            "articulated_object_instances": instances,
+            "navmesh_instance": "",
+        },
+    )
+
+
+def articulated_pose(scene: Scene, kind: str) -> tuple[Vec3, float]:
+    """Return where the counter's or the fridge's root is (m, our frame: floor under its middle) and its yaw."""
+    first = next(a for a in scene.articulations if a.kind == kind)
+    piece = next(p for p in scene.furniture if p.name == first.furniture)
+    middle = _middle(piece, first.yaw)
+    return (middle[0], middle[1], 0.0), first.yaw
+
+
+def _write_articulated(folder: Path, scene: Scene, kind: str) -> tuple[Vec3, Quat]:
+    """Write a kitchen piece as URDF; return where its root is, in habitat's frame."""
+    root, yaw = articulated_pose(scene, kind)
+    parts = [a for a in scene.articulations if a.kind == kind]
+    carcass = next(p for p in scene.furniture if p.name == parts[0].furniture)
+    base = Link("base", mass_kg=50.0, inertia=(10.0, 10.0, 10.0))
+    inverse = np.linalg.inv(matrix(to_habitat(root), yaw_quat(yaw)))
+    for geom in carcass.geoms:
+        if geom.collides:
+            pose = inverse @ matrix(to_habitat(geom.pos), quat_to_habitat(geom.quat))
+            base.shapes.append(_shape(geom, pose))
+    by_joint = {joint_index(part): part for part in parts}
+    count = COUNTER_JOINTS if kind == "cabinet" else FRIDGE_JOINTS
+    name = articulated_name(kind, scene.seed)
+    place = folder / "urdf" / name
+    links = [base]
+    for i in range(count):
+        part = by_joint.get(i)
+        if part is None:
+            links.append(Link(f"unused_{i}_link", "base", "prismatic", limits=(0.0, 1e-4)))
+        else:
+            links.append(_moving(place, part, inverse))
+    write_urdf(place / f"{name}.urdf", name, links)
+    _write_json(
+        place / f"{name}.ao_config.json",
+        {
+            "urdf_filepath": f"{name}.urdf",
+            "base_type": "fixed",
+            "inertia_source": "urdf",
+            "link_order": "urdf_order",
+            "render_mode": "link_visuals",
+        },
+    )
+    return to_habitat(root), yaw_quat(yaw)
+
+
+def _moving(place: Path, part: Articulation, inverse: NDArray[np.floating]) -> Link:
+    """Return a drawer or a door, its frame's origin on its joint."""
+    x, y = np.asarray(part.pos[:2]) + rotated(part.yaw, part.anchor[:2])
+    anchor = (float(x), float(y), part.pos[2] + part.anchor[2])
+    pose = inverse @ matrix(to_habitat(anchor), yaw_quat(part.yaw))
+    shift = (-part.anchor[0], -part.anchor[1], -part.anchor[2])
+    mesh = f"{part.name}.glb"
+    write_glb(place / mesh, [geom_part(geom, shift) for geom in part.geoms])
+    door = part.kind == "fridge"
+    mass = DOOR_KG if door else DRAWER_KG
+    solid = [geom for geom in part.geoms if geom.collides]
+    moved = [replace(g, pos=(g.pos[0] + shift[0], g.pos[1] + shift[1], g.pos[2] + shift[2])) for g in solid]
+    low = np.min([np.subtract(g.pos, g.size) for g in moved], axis=0) @ np.abs(TO_HABITAT.T)
+    high = np.max([np.add(g.pos, g.size) for g in moved], axis=0) @ np.abs(TO_HABITAT.T)
+    a, b, c = (high - low) ** 2
+    return Link(
+        link_name(part),
+        "base",
+        "revolute" if door else "prismatic",
+        (pose[:3, 3], pose[:3, :3]),
+        to_habitat(part.axis),
+        part.joint_range,
+        damping=1.0 if door else 8.0,
+        friction=1.5 if door else 2.0,
+        mass_kg=mass,
+        inertia=tuple(mass / 12 * value for value in (b + c, a + c, a + b)),
+        inertial=(to_habitat(np.mean([g.pos for g in moved], axis=0)), np.eye(3)),
+        mesh=mesh,
+        shapes=[_shape(geom, matrix(to_habitat(geom.pos), quat_to_habitat(geom.quat))) for geom in moved],
+    )
+
+
+def _shape(geom: Geom, pose: NDArray[np.float64]) -> Shape:
+    """Return a primitive of ours, whose axes `pose` has turned to y up, as URDF's."""
+    a, b, c = geom.size
+    if geom.shape == "box":
+        return Shape("box", (2 * a, 2 * c, 2 * b), (pose[:3, 3], pose[:3, :3]))
+    if geom.shape in ("cylinder", "capsule"):  # URDF's lie along their z axis, which was ours
+        return Shape(geom.shape, (a, 2 * b), (pose[:3, 3], pose[:3, :3] @ TO_HABITAT))
+    raise ValueError(f"{geom.name}: no URDF primitive for a {geom.shape}")
+
+
+def _middle(piece: Furniture, yaw: float) -> tuple[float, float]:
+    """Return the middle of a piece's colliding boxes on the floor (world, m)."""
+    corners = []
+    for geom in piece.geoms:
+        if geom.collides and geom.shape == "box":
+            turn = 2.0 * math.atan2(geom.quat[3], geom.quat[0]) - yaw
+            reach = np.abs([[math.cos(turn), math.sin(turn)], [math.sin(turn), math.cos(turn)]]) @ geom.size[:2]
+            middle = rotated(-yaw, geom.pos[:2])
+            corners += [middle - reach, middle + reach]
+    x, y = rotated(yaw, (np.min(corners, axis=0) + np.max(corners, axis=0)) / 2)
+    return float(x), float(y)
+
+
+def _floor(scene: Scene) -> Geom:
+    x0, y0, x1, y1 = scene.bounds
+    half = ((x1 - x0) / 2 + FLOOR_MARGIN_M, (y1 - y0) / 2 + FLOOR_MARGIN_M, FLOOR_THICK_M / 2)
+    middle = ((x0 + x1) / 2, (y0 + y1) / 2, -FLOOR_THICK_M / 2)
+    return Geom("floor", "box", middle, half, _FLOORS[scene.floor_material])
+
+
+def _write_json(path: Path, content: dict[str, Any] | Sequence[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n")
