@@ -22,9 +22,8 @@ from typing import Any
 from hab.actions import Action
 from hab.backend import SIMULATORS, make_simulator
 from hab.episodes import SCENARIOS, make_episode
-from hab.mujoco.simulator import SimulationError
 from hab.scenario_env import MAX_STEPS
-from hab.simulator import Simulator
+from hab.simulator import SimulationError, Simulator
 from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws, steps_of
 from planner.chain import TraceRow
 from planner.task_planner import interactions
@@ -166,7 +165,9 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
     from skills import make_env
 
     skill, agent = request.name, request.agent
-    env = make_env(skill, split=request.split, obs=request.obs, base_movement=agent.skill_nav, index=index)
+    env = make_env(
+        skill, split=request.split, obs=request.obs, base_movement=agent.skill_nav, index=index, sim=request.sim
+    )
     try:
         env.reset(seed=request.seed)
         task: Any = env.unwrapped

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from hab.simulator import Simulator
 
-SIMULATORS = ("mujoco",)
+SIMULATORS = ("mujoco", "habitat")
 
 
 def make_simulator(name: str = "mujoco") -> Simulator:
-    """Return a new simulator. Raises `ValueError` for an unknown name."""
-    if name != "mujoco":
-        raise ValueError(f"unknown simulator {name!r}; choose from {', '.join(SIMULATORS)}")
-    from hab.mujoco.simulator import MujocoSimulator  # here, so that importing `hab` does not load MuJoCo
+    """Return a new simulator.
 
-    return MujocoSimulator()
+    Raises `ValueError` for an unknown name, and `RuntimeError` for one that is not installed (`unavailable`).
+    """
+    # Imported here, so that importing `hab` loads neither.
+    if name == "mujoco":
+        from hab.mujoco.simulator import MujocoSimulator
+
+        return MujocoSimulator()
+    if reason := unavailable(name):
+        raise RuntimeError(reason)
+    from hab.habitat.simulator import HabitatSimulator
+
+    return HabitatSimulator()
+
+
+def unavailable(name: str) -> str:
+    """Return why a simulator cannot be used here and how to mend it, in one line; "" if it can."""
+    if name not in SIMULATORS:
+        raise ValueError(f"unknown simulator {name!r}; choose from {', '.join(SIMULATORS)}")
+    if name == "mujoco":
+        return ""
+    from hab.habitat.lab import missing
+
+    return missing()

@@ -31,7 +31,7 @@ TARGETS = {"tidy_house": 5, "prepare_groceries": 3, "set_table": 2}
 
 
 class ScenarioEnv(gymnasium.Env[Any, Any]):
-    """One scenario on the embedded simulator.
+    """One scenario on a simulator (`hab.backend`).
 
     `index` fixes the episode; None draws one at each reset. `reset(options={"index": i})` plays episode i.
     """
@@ -45,12 +45,13 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
         obs: str = "laser",
         index: int | None = None,
         render_mode: str | None = None,
+        sim: str = "mujoco",
     ) -> None:
         if scenario not in SCENARIOS:
             raise ValueError(f"unknown scenario {scenario!r}; choose from {', '.join(SCENARIOS)}")
         self.scenario, self.split, self.obs, self.render_mode = scenario, split, obs, render_mode
         self._sampler = EpisodeSampler(split, index)
-        self.sim = make_simulator()
+        self.sim = make_simulator(sim)
         self.action_space = action_space(tuple(SIZES))
         self.observation_space = scenario_space(obs, TARGETS[scenario])
 

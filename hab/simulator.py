@@ -17,6 +17,19 @@ from hab.episodes import Episode
 from hab.navgrid import NavGrid
 from hab.scene import Scene
 
+VIEW_TURN = 0.08
+"""The third-person camera turns after the robot by this share of what is missing, a frame, so that videos stay calm."""
+VIEW_AHEAD_M, VIEW_HEIGHT_M = 0.35, 0.75
+"""It looks at a point ahead of the base …"""
+VIEW_SIDE_DEG, VIEW_ELEVATION_DEG, VIEW_DISTANCE_M = 20.0, -42.0, 3.2
+"""… from behind, the robot's right and above."""
+VIEW_FOV_DEG = 45.0
+"""Vertical."""
+
+
+class SimulationError(RuntimeError):
+    """The physics became unstable, or an action was not finite."""
+
 
 @dataclass(frozen=True)
 class Overlay:

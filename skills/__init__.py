@@ -32,6 +32,7 @@ def make_env(
     index: int | None = None,
     action_repeat: int = 1,
     chain_starts: float = 0.0,
+    sim: str = "mujoco",
 ) -> gymnasium.Env[Any, Any]:
     """Return a skill's task (the arguments: skills/task.py); `index` fixes its start state (None: drawn)."""
     if skill not in TASKS:
@@ -44,6 +45,7 @@ def make_env(
         index=index,
         action_repeat=action_repeat,
         chain_starts=chain_starts,
+        sim=sim,
     )
 
 

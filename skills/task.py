@@ -109,7 +109,7 @@ CallMemory = dict[str, Any]
 
 
 class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
-    """One skill as a gymnasium environment on the embedded simulator.
+    """One skill as a gymnasium environment on a simulator (`hab.backend`).
 
     `index` fixes the start state; None draws one at each reset. `reset(options={"index": i})` plays start state i.
     """
@@ -143,6 +143,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         render_mode: str | None = None,
         action_repeat: int = 1,
         chain_starts: float = 0.0,
+        sim: str = "mujoco",
     ) -> None:
         """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
         hand takes or loses something.
@@ -153,7 +154,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.split, self.obs, self.base_movement = split, obs, base_movement
         self.action_repeat, self._chain_starts = action_repeat, chain_starts
         self.render_mode = render_mode
-        self.sim = make_simulator()
+        self.sim = make_simulator(sim)
         self.action_space = action_space(self.action_parts(base_movement))
         self.observation_space = self.observed_space(obs)
         self.goal = Goal((0.0, 0.0, 0.0))

@@ -76,6 +76,7 @@ def agent_options(command: Command) -> Command:
         click.option("--stop-mask/--no-stop-mask", default=True, help="Navigate may stop only within 2 m."),
         click.option("--monolithic", is_flag=True, help="One policy, rearrange, instead of a plan and its skills."),
         click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
+        click.option("--sim", help="mujoco or habitat; as the override sim.name=…, whose default is mujoco."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -450,7 +451,7 @@ def _config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) -> Eva
     from configs.schema import ConfigError, load_eval_config
 
     try:
-        config = load_eval_config(list(overrides))
+        config = load_eval_config([*overrides, *([f"sim.name={flags['sim']}"] if flags.get("sim") else [])])
     except ConfigError as error:
         raise BadInput(str(error)) from error
     check_options_apply(name, click.get_current_context(), config, flags["skills"])
@@ -480,8 +481,8 @@ def _film(name: str, split: str, index: int) -> Path:
 
 
 def _render(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str) -> None:
-    from hab.mujoco.simulator import SimulationError
     from hab.scenario_env import MAX_STEPS
+    from hab.simulator import SimulationError
     from planner.agent import chain_limits
     from tpsrl.progress import frame_progress
     from videos.render import Style, render_scenario, render_skill
@@ -492,10 +493,12 @@ def _render(name: str, index: int, path: Path, config: EvalConfig, agent: Agent,
             if name in SCENARIOS:
                 limits = chain_limits(config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps)
                 success, rows = render_scenario(
-                    name, split, index, config.sim.obs, agent, limits, style, path, on_frame
+                    name, split, index, config.sim.obs, agent, limits, style, path, on_frame, simulator=config.sim.name
                 )
             else:
-                success, rows = render_skill(name, split, index, config.sim.obs, agent, style, path, on_frame)
+                success, rows = render_skill(
+                    name, split, index, config.sim.obs, agent, style, path, on_frame, config.sim.name
+                )
     except SimulationError as error:
         raise Failure(f"{name}, {split} episode {index}: {error}") from error
     write_text(path.with_suffix(".jsonl"), json_lines(rows))
@@ -504,8 +507,8 @@ def _render(name: str, index: int, path: Path, config: EvalConfig, agent: Agent,
 
 
 def _record(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str) -> None:
-    from hab.mujoco.simulator import SimulationError
     from hab.scenario_env import MAX_STEPS
+    from hab.simulator import SimulationError
     from planner.agent import chain_limits
     from tpsrl.progress import frame_progress
     from videos.recording import RerunMissing, check_rerun, record_scenario

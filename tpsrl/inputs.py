@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from hab.backend import SIMULATORS
+from hab.backend import unavailable
 from hab.episodes import POLICIES, SCENARIOS
 from skills.specs import ALWAYS_DRIVE
 
@@ -87,10 +87,19 @@ def json_lines(rows: Sequence[dict[str, Any]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
+def check_simulator(key: str, name: str) -> None:
+    """Refuse a simulator that is unknown or not installed here."""
+    try:
+        reason = unavailable(name)
+    except ValueError as error:
+        raise BadInput(f"{key}={name}: {error}") from error
+    if reason:
+        raise BadInput(f"{key}={name}: {reason}")
+
+
 def check_options_apply(name: str, context: click.Context, config: EvalConfig, skills: str) -> None:
     """Refuse what would silently do nothing."""
-    if config.sim.name not in SIMULATORS:
-        raise BadInput(f"sim.name={config.sim.name}: only {', '.join(SIMULATORS)} is built in")
+    check_simulator("sim.name", config.sim.name)
     for skill in config.chain.skill_steps:
         if skill not in POLICIES:
             raise BadInput(f"chain.skill_steps.{skill}: no such skill; choose from {', '.join(POLICIES)}")

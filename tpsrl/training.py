@@ -19,7 +19,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
-from hab.backend import SIMULATORS
 from hab.sensors import OBSERVATION_SETS
 from planner.zoo import CLONED, CONFIG, WEIGHTS
 from skills import TASKS
@@ -27,7 +26,7 @@ from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.specs import ALWAYS_DRIVE
 from skills.training import env_factory, fit_policy
 from tpsrl.commands import Failure
-from tpsrl.inputs import BadInput
+from tpsrl.inputs import BadInput, check_simulator
 from tpsrl.progress import demonstration_progress
 from ver_core.checkpoint import CheckpointError
 from ver_core.distributed import World
@@ -68,6 +67,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "base_movement": config.nav,
         "action_repeat": config.action_repeat,
         "chain_starts": config.chain_starts,
+        "sim": config.sim,
     }
     try:
         trainer = Trainer(
@@ -151,8 +151,7 @@ def _check_task(config: TrainSkillConfig) -> None:
     ):
         if value not in choices:
             raise BadInput(f"{key}={value}: choose from {', '.join(choices)}")
-    if config.sim not in SIMULATORS:
-        raise BadInput(f"sim={config.sim}: only {', '.join(SIMULATORS)} is built in")
+    check_simulator("sim", config.sim)
     if config.skill in ALWAYS_DRIVE and not config.nav:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
     if config.skill == "rearrange" and config.demonstrations.rounds and not config.demonstrations.run:

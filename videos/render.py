@@ -82,13 +82,14 @@ def render_scenario(
     out: Path,
     on_frame: OnFrame,
     seed: int = 0,
+    simulator: str = "mujoco",
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Film one episode of a scenario; return whether it succeeded, and its trace rows.
 
     `seed`: of what the skills draw, as in the evaluation that it is to show.
     """
     prepare_rendering()
-    sim = make_simulator()
+    sim = make_simulator(simulator)
     episode = make_episode(scenario, split, index)
     moments: list[Moment] = []
     sim.reset(episode)
@@ -111,13 +112,21 @@ def render_scenario(
 
 
 def render_skill(
-    skill: str, split: str, index: int, obs: str, agent: Agent, style: Style, out: Path, on_frame: OnFrame
+    skill: str,
+    split: str,
+    index: int,
+    obs: str,
+    agent: Agent,
+    style: Style,
+    out: Path,
+    on_frame: OnFrame,
+    simulator: str = "mujoco",
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Film one start state of a skill's own task; return whether it succeeded, and its single trace row."""
     from skills import make_env
 
     prepare_rendering()
-    env = make_env(skill, split=split, obs=obs, base_movement=agent.skill_nav, index=index)
+    env = make_env(skill, split=split, obs=obs, base_movement=agent.skill_nav, index=index, sim=simulator)
     task: Any = env.unwrapped
     moments: list[Moment] = []
     try:

@@ -26,6 +26,7 @@ from hab.openings import rotated
 from hab.scene import Articulation, Furniture, Geom, Rgba, Scene, Vec3
 
 DATASET = "tpsrl.scene_dataset_config.json"
+PHYSICS = "physics_config.json"
 COUNTER, FRIDGE = "kitchen_counter", "fridge"
 COUNTER_JOINTS, FIRST_DRAWER = 8, 2
 """ReplicaCAD's counter has eight joints; ours, from the third on, are the drawers."""
@@ -78,6 +79,16 @@ def write_dataset(folder: Path) -> None:
     _write_json(
         folder / DATASET,
         {key: {"paths": {extension: [place]}} for key, (extension, place) in paths.items()} | {"navmesh_instances": {}},
+    )
+    _write_json(
+        folder / PHYSICS,
+        {  # habitat's own defaults
+            "physics_simulator": "bullet",
+            "timestep": 0.008,
+            "gravity": [0, -9.8, 0],
+            "friction_coefficient": 0.4,
+            "restitution_coefficient": 0.1,
+        },
     )
     for name, model in OBJECTS.items():
         solid = [geom for geom in model.geoms if geom.collides]
@@ -206,9 +217,7 @@ def _moving(place: Path, part: Articulation, inverse: NDArray[np.floating]) -> L
     mass = DOOR_KG if door else DRAWER_KG
     solid = [geom for geom in part.geoms if geom.collides]
     moved = [replace(g, pos=(g.pos[0] + shift[0], g.pos[1] + shift[1], g.pos[2] + shift[2])) for g in solid]
-    low = np.min([np.subtract(g.pos, g.size) for g in moved], axis=0) @ np.abs(TO_HABITAT.T)
-    high = np.max([np.add(g.pos, g.size) for g in moved], axis=0) @ np.abs(TO_HABITAT.T)
-    a, b, c = (high - low) ** 2
+    x, y, z = np.sum([_moments(g, mass * _volume(g) / sum(map(_volume, moved))) for g in moved], axis=0)
     return Link(
         link_name(part),
         "base",
@@ -219,11 +228,20 @@ def _moving(place: Path, part: Articulation, inverse: NDArray[np.floating]) -> L
         damping=1.0 if door else 8.0,
         friction=1.5 if door else 2.0,
         mass_kg=mass,
-        inertia=tuple(mass / 12 * value for value in (b + c, a + c, a + b)),
-        inertial=(to_habitat(np.mean([g.pos for g in moved], axis=0)), np.eye(3)),
+        inertia=(float(x), float(z), float(y)),
         mesh=mesh,
         shapes=[_shape(geom, matrix(to_habitat(geom.pos), quat_to_habitat(geom.quat))) for geom in moved],
     )
+
+
+def _volume(box: Geom) -> float:
+    return math.prod(box.size)
+
+
+def _moments(box: Geom, mass_kg: float) -> NDArray[np.float64]:
+    """Return a box's moments of inertia (3,) about the axes of the frame it is placed in, unturned (kg m^2)."""
+    squares = np.square(box.size) / 3.0 + np.square(box.pos)
+    return mass_kg * (squares.sum() - squares)
 
 
 def _shape(geom: Geom, pose: NDArray[np.float64]) -> Shape:

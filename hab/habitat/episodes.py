@@ -108,7 +108,7 @@ def habitat_episode(episode: Episode, number: int, dataset: str, labels: tuple[s
         ),
         "target_receptacles": [_receptacle(scene, t.start_receptacle) for t in episode.targets],
         "goal_receptacles": [_receptacle(scene, t.goal_receptacle) for t in episode.targets],
-        "name_to_receptacle": {handle(t.object): t.start_receptacle for t in episode.targets},
+        "name_to_receptacle": {},  # of receptacles annotated in the scene dataset, and ours has none
     }
 
 

@@ -54,10 +54,13 @@ _TREE: tuple[tuple[str, str], ...] = (
 LINKS = tuple(name for name, _ in _TREE)
 _ARM_LINKS = tuple(joint.replace("_joint", "_link") for joint in robot.ARM_JOINTS)
 _WHEELS = ("r_wheel_link", "l_wheel_link")
+_LOCKED_AXES = {"head_pan_link": (0.0, 0.0, 1.0), "head_tilt_link": (0.0, 1.0, 0.0), SUCTION: (1.0, 0.0, 0.0)}
 _LOCKED_RAD = 1e-4
 """Range of the joints that habitat-lab drives to where ours has none: head and suction."""
 _COLOURS: dict[str, Rgba] = {"gripper_link": (0.35, 0.36, 0.38, 1.0), "base_link": (0.55, 0.56, 0.58, 1.0)}
 _COLOUR: Rgba = (0.86, 0.86, 0.87, 1.0)
+_CUP_KG, _CUP_KG_M2 = 1.0, (0.002, 0.002, 0.002)
+"""The gripper's share that the suction link has: Bullet does not hold what is far heavier than the link it hangs on."""
 _CUP_PARTS = ("rod", "cup")
 _IDENTITY: Pose = ((0.0, 0.0, 0.0), np.eye(3))
 
@@ -78,15 +81,16 @@ def _link(model: mujoco.MjModel, path: Path, name: str, parent: str) -> Link:
     body = bodies.get(fetch.attached(name))
     if body is not None:
         turn = TO_HABITAT if not parent else np.eye(3)
-        inertial = model.body_ipos[body], _rotation(model.body_iquat[body])
-        link.inertial = _turned(turn, inertial)
         link.mass_kg = float(model.body_mass[body])
-        link.inertia = tuple(float(value) for value in model.body_inertia[body])  # type: ignore[assignment]
+        link.inertia = _inertia(model, body, turn)
         link.mesh = _write_mesh(model, path, name, body)
         link.mesh_pose = _turned(turn, _IDENTITY)
         link.shapes = _shapes(model, body, turn, cup=False)
         link.pose = model.body_pos[body], _rotation(model.body_quat[body])
+    if name == "gripper_link":
+        link.mass_kg -= _CUP_KG
     if name == SUCTION:
+        link.mass_kg, link.inertia = _CUP_KG, _CUP_KG_M2
         link.shapes = _shapes(model, bodies[fetch.GRIPPER], np.eye(3), cup=True)
     if parent == "base_link":
         link.pose = _turned(TO_HABITAT, link.pose)
@@ -106,9 +110,8 @@ def _set_joint(model: mujoco.MjModel, link: Link) -> None:
         position, rotation = link.pose
         link.pose = np.asarray(position) - np.array([0.0, robot.TORSO_LIFT_M, 0.0]), rotation
         link.joint, link.axis, link.limits = "prismatic", (0.0, 0.0, 1.0), (0.0, 0.386)
-    elif link.name in ("head_pan_link", "head_tilt_link", SUCTION):
-        axis = (0.0, 0.0, 1.0) if link.name == "head_pan_link" else (0.0, 1.0, 0.0)
-        link.joint, link.axis, link.limits = "revolute", axis, (0.0, _LOCKED_RAD)
+    elif link.name in _LOCKED_AXES:
+        link.joint, link.axis, link.limits = "revolute", _LOCKED_AXES[link.name], (0.0, _LOCKED_RAD)
     elif link.name in _WHEELS:
         link.joint, link.axis = "continuous", (0.0, 1.0, 0.0)
 
@@ -154,6 +157,15 @@ def _shapes(model: mujoco.MjModel, body: int, turn: NDArray[np.float64], cup: bo
                 )
                 found.append(Shape("cylinder", (radius, 2 * half), _turned(turn, ((0.0, 0.0, z), np.eye(3)))))
     return found
+
+
+def _inertia(model: mujoco.MjModel, body: int, turn: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return a body's moments about its origin (parallel axes), products left out."""
+    middle, axes = turn @ model.body_ipos[body], turn @ _rotation(model.body_iquat[body])
+    tensor = axes @ np.diag(model.body_inertia[body]) @ axes.T
+    tensor += model.body_mass[body] * (middle @ middle * np.eye(3) - np.outer(middle, middle))
+    x, y, z = (float(value) for value in np.diag(tensor))
+    return x, y, z
 
 
 def _turned(turn: NDArray[np.float64], pose: Pose) -> Pose:

@@ -47,8 +47,8 @@ class Link:
     friction: float = 0.0
     mass_kg: float = 0.01
     inertia: tuple[float, float, float] = (1e-5, 1e-5, 1e-5)
-    """About the centre of mass, along the axes of `inertial` (kg m^2)."""
-    inertial: Pose = field(default_factory=lambda: ((0.0, 0.0, 0.0), np.eye(3)))
+    """About the link's origin, along its axes (kg m^2): the centre of mass is written there, because habitat-sim tells
+    links' poses by it."""
     mesh: str = ""
     """File to be drawn, relative to the URDF; in the link's frame."""
     mesh_pose: Pose = field(default_factory=lambda: ((0.0, 0.0, 0.0), np.eye(3)))
@@ -70,7 +70,7 @@ def write_urdf(path: Path, name: str, links: Sequence[Link]) -> None:
 def _add_link(robot: ET.Element, link: Link) -> None:
     element = ET.SubElement(robot, "link", name=link.name)
     inertial = ET.SubElement(element, "inertial")
-    _add_origin(inertial, link.inertial)
+    _add_origin(inertial, ((0.0, 0.0, 0.0), np.eye(3)))
     ET.SubElement(inertial, "mass", value=_number(link.mass_kg))
     ixx, iyy, izz = (_number(value) for value in link.inertia)
     ET.SubElement(inertial, "inertia", ixx=ixx, iyy=iyy, izz=izz, ixy="0", ixz="0", iyz="0")

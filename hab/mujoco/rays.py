@@ -58,15 +58,16 @@ class RayFan:
 
 def laser() -> RayFan:
     """Return the base laser's rays, right to left."""
-    return RayFan(robot.LASER_POS, _directions(robot.LASER_YAWS_RAD, np.zeros(1)), robot.LASER_MAX_M)
+    return RayFan(robot.LASER_POS, ray_directions(robot.LASER_YAWS_RAD, np.zeros(1)), robot.LASER_MAX_M)
 
 
 def head_scan() -> RayFan:
     """Return the head scan's rays: columns from right to left, each from the floor up."""
-    directions = _directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD)
+    directions = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD)
     return RayFan(robot.HEAD_CAMERA_POS, directions, robot.HEAD_SCAN_MAX_M)
 
 
-def _directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> NDArray[np.float64]:
+def ray_directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (n, 3) directions of length 1, base frame: each yaw with each pitch (rad; left, up)."""
     yaw, pitch = (grid.ravel() for grid in np.meshgrid(yaws, pitches, indexing="ij"))
     return np.stack((np.cos(pitch) * np.cos(yaw), np.cos(pitch) * np.sin(yaw), np.sin(pitch)), axis=1)

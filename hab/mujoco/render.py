@@ -23,7 +23,16 @@ from hab.mujoco.cutaway import Cutaway
 from hab.mujoco.gl import RenderingUnavailable, make_gl_context
 from hab.rooms import WALL_HEIGHT_M
 from hab.scene import Scene
-from hab.simulator import Overlay
+from hab.simulator import (
+    VIEW_AHEAD_M,
+    VIEW_DISTANCE_M,
+    VIEW_ELEVATION_DEG,
+    VIEW_FOV_DEG,
+    VIEW_HEIGHT_M,
+    VIEW_SIDE_DEG,
+    VIEW_TURN,
+    Overlay,
+)
 
 __all__ = ["HeadCamera", "RenderingUnavailable", "ThirdPersonCamera", "make_gl_context"]
 
@@ -150,6 +159,7 @@ class ThirdPersonCamera(_Camera):
     def __init__(self, model: mujoco.MjModel, scene: Scene, width: int, height: int) -> None:
         model = copy.copy(model)  # the cutaway writes opacities
         model.vis.quality.offsamples = 4
+        model.vis.global_.fovy = VIEW_FOV_DEG
         super().__init__(model, width, height)
         self.size = (width, height)
         self._option.geomgroup[:] = 1
@@ -172,9 +182,10 @@ class ThirdPersonCamera(_Camera):
         heading = float(np.rad2deg(yaw))
         if self._azimuth is None:
             self._azimuth = heading
-        self._azimuth += 0.08 * ((heading - self._azimuth + 180.0) % 360.0 - 180.0)
-        self._view.lookat[:] = (x + 0.35 * np.cos(yaw), y + 0.35 * np.sin(yaw), 0.75)
-        self._view.azimuth, self._view.elevation, self._view.distance = self._azimuth + 20.0, -42.0, 3.2
+        self._azimuth += VIEW_TURN * ((heading - self._azimuth + 180.0) % 360.0 - 180.0)
+        self._view.lookat[:] = (x + VIEW_AHEAD_M * np.cos(yaw), y + VIEW_AHEAD_M * np.sin(yaw), VIEW_HEIGHT_M)
+        self._view.azimuth = self._azimuth + VIEW_SIDE_DEG
+        self._view.elevation, self._view.distance = VIEW_ELEVATION_DEG, VIEW_DISTANCE_M
         right, up, back = self._axes()
         middle = np.array([x, y, 0.6])
         points = [middle + side * right + height * up for side in (-0.35, 0.0, 0.35) for height in (-0.4, 0.6)]

@@ -32,7 +32,7 @@ from hab.mujoco import fetch, rays
 from hab.mujoco.build import ANYTHING, STATIC, scene_to_spec
 from hab.mujoco.render import HeadCamera, ThirdPersonCamera
 from hab.objects import OBJECTS
-from hab.simulator import Overlay
+from hab.simulator import Overlay, SimulationError
 
 HOLD_FORCE_N = 100.0
 """The seal breaks above this pull or shear: a 4 cm cup at 0.8 bar vacuum."""
@@ -53,10 +53,6 @@ _UNSTABLE = (
     mujoco.mjtWarning.mjWARN_BADQVEL,
     mujoco.mjtWarning.mjWARN_BADQACC,
 )
-
-
-class SimulationError(RuntimeError):
-    """The physics became unstable, or an action was not finite."""
 
 
 @lru_cache(maxsize=32)

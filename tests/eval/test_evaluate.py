@@ -16,7 +16,8 @@ import pytest
 from eval.evaluate import EpisodeResult, Request, evaluate
 from eval.report import to_json
 from hab.actions import Action
-from hab.mujoco.simulator import MujocoSimulator, SimulationError
+from hab.mujoco.simulator import MujocoSimulator
+from hab.simulator import SimulationError
 from planner.agent import Agent
 
 SHORT = Request("tidy_house", Agent(), episodes=3, episode_steps=150)

@@ -19,11 +19,12 @@ from hab.mujoco import fetch
 from hab.mujoco import simulator as simulator_module
 from hab.mujoco.build import ROLLING_M
 from hab.mujoco.render import RenderingUnavailable
-from hab.mujoco.simulator import HOLD_FORCE_N, MujocoSimulator, SimulationError
+from hab.mujoco.simulator import HOLD_FORCE_N, MujocoSimulator
 from hab.navgrid import NavGrid
 from hab.objects import OBJECTS
 from hab.openings import handle_at
 from hab.scene import Furniture, Geom, Scene
+from hab.simulator import SimulationError
 
 SUCK: Action = {GRIP: np.ones(1, np.float32)}
 FLAT_TOPPED = [name for name, m in OBJECTS.items() if m.geoms[0].shape in ("box", "cylinder") and name != "024_bowl"]

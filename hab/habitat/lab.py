@@ -1,0 +1,124 @@
+"""habitat-lab's HAB tasks, composed by its own configuration, on a folder of Habitat data.
+
+Everything here needs habitat-lab and habitat-sim; `missing` says what to do where they are not installed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hab import robot
+from hab.actions import BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, PHYSICS_HZ
+from hab.habitat.apartments import DATASET, PHYSICS
+from hab.habitat.fetch import URDF
+
+CONFIGS = {
+    "tidy_house": "benchmark/rearrange/multi_task/tidy_house.yaml",
+    "prepare_groceries": "benchmark/rearrange/multi_task/prepare_groceries.yaml",
+    "set_table": "benchmark/rearrange/multi_task/set_table.yaml",
+    "navigate": "benchmark/rearrange/skills/nav_to_obj.yaml",
+    "pick": "benchmark/rearrange/skills/pick.yaml",
+    "place": "benchmark/rearrange/skills/place.yaml",
+    "open_fridge": "benchmark/rearrange/skills/open_fridge.yaml",
+    "close_fridge": "benchmark/rearrange/skills/close_fridge.yaml",
+    "open_cabinet": "benchmark/rearrange/skills/open_cab.yaml",
+    "close_cabinet": "benchmark/rearrange/skills/close_cab.yaml",
+}
+"""habitat-lab's configuration of each scenario and skill."""
+INSTALL = (
+    "habitat-sim is not installed: conda install habitat-sim=0.3.3 withbullet headless -c conda-forge -c aihabitat (or "
+    "build it from source with --bullet --headless), then make habitat"
+)
+INSTALL_LAB = "habitat-lab is not installed: make habitat"
+
+
+def missing() -> str:
+    """Return what is missing for the Habitat back end and how to mend it, in one line; "" if nothing is."""
+    if find_spec("habitat_sim") is None:
+        return INSTALL
+    if find_spec("habitat") is None:
+        return INSTALL_LAB
+    import habitat_sim
+
+    if not habitat_sim.built_with_bullet:
+        return "this habitat-sim was built without Bullet: install habitat-sim withbullet, or build it with --bullet"
+    return ""
+
+
+def overrides(folder: Path, name: str, split: str) -> dict[str, Any]:
+    """Return what we set in habitat-lab's configuration of a task, by key.
+
+    The base is as fast as ours: habitat-lab integrates one physics step per control step, so its speeds are scaled.
+    """
+    agent = "habitat.simulator.agents.main_agent"
+    ratio = PHYSICS_HZ / CONTROL_HZ
+    return {
+        "habitat.dataset.data_path": str(folder / "episodes" / "{split}" / f"{name}.json.gz"),
+        "habitat.dataset.scenes_dir": str(folder),
+        "habitat.dataset.split": split,
+        "habitat.simulator.scene_dataset": str(folder / DATASET),
+        "habitat.simulator.habitat_sim_v0.physics_config_file": str(folder / PHYSICS),
+        "habitat.simulator.additional_object_paths": [],  # ours are in the dataset
+        "habitat.simulator.concur_render": False,
+        "habitat.simulator.habitat_sim_v0.gpu_device_id": _gpu(),
+        f"{agent}.articulated_agent_urdf": str(folder / URDF),
+        f"{agent}.joint_start_noise": 0.0,
+        f"{agent}.sim_sensors.head_depth_sensor.width": robot.DEPTH_SIZE,
+        f"{agent}.sim_sensors.head_depth_sensor.height": robot.DEPTH_SIZE,
+        "habitat.task.actions.arm_action.grip_controller": "SuctionGraspAction",
+        "habitat.task.actions.base_velocity.lin_speed": ratio * BASE_MAX_M_S,
+        "habitat.task.actions.base_velocity.ang_speed": ratio * BASE_MAX_RAD_S,
+    }
+
+
+def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = None) -> Any:
+    """Return habitat-lab's configuration of a scenario or skill with our overrides, and `more` of them."""
+    quiet()
+    from habitat.config.default import get_config
+    from habitat.datasets.rearrange import rearrange_dataset
+
+    # It would write a file into the working directory; the one in our folder is used.
+    rearrange_dataset.check_and_gen_physics_config = lambda: None
+    _meet_older_habitat_sim()
+    settings = {**overrides(folder, name, split), **(more or {})}
+    # The stop action comes with the scenarios; skills get it, too.
+    stop = ["habitat/task/rearrange/actions=fetch_suction_arm_base_stop"] if "/skills/" in CONFIGS[name] else []
+    return get_config(CONFIGS[name], overrides=stop + [f"{key}={_text(value)}" for key, value in settings.items()])
+
+
+def quiet() -> None:
+    """Keep habitat-sim's and habitat-lab's chatter off the terminal, unless the user set their variables."""
+    for variable in ("HABITAT_SIM_LOG", "MAGNUM_LOG", "GLOG_minloglevel"):
+        os.environ.setdefault(variable, "2" if variable.startswith("GLOG") else "quiet")
+    os.environ.setdefault("HABITAT_ENV_DEBUG", "0")
+    logging.getLogger("habitat").setLevel(logging.ERROR)
+
+
+def _meet_older_habitat_sim() -> None:
+    """Give habitat-sim 0.3.3 the names of 0.3.4 that habitat-lab 0.3.320260507, the first for Python 3.11, uses."""
+    import habitat_sim
+    from habitat_sim.simulator import Sensor
+
+    simulator = habitat_sim.Simulator
+    if not hasattr(simulator, "sensors"):
+        simulator.sensors = property(lambda self: self._sensors)
+        simulator.get_sensor = lambda self, uuid: self._sensors[uuid]
+        Sensor.sensor_object = property(lambda self: self._sensor_object)
+
+
+def _gpu() -> int:
+    """Return habitat-sim's number of the device to render on: -1 is software OpenGL."""
+    return 0 if os.environ.get("CUDA_VISIBLE_DEVICES", "") not in ("", "-1") else -1
+
+
+def _text(value: Any) -> str:
+    """Return a value as hydra's override grammar takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "[" + ",".join(_text(item) for item in value) + "]"
+    return "'" + value.replace("'", "\\'") + "'" if isinstance(value, str) else str(value)

@@ -1,0 +1,427 @@
+"""habitat-lab's robot, actions and physics as a `hab.simulator.Simulator`.
+
+The apartments are ours, exported on first use (`hab.habitat.export`), so that an episode is the same one in both
+simulators. What is habitat-lab's own: Bullet, a base that is moved rather than driven and is kept on the navigation
+mesh, motors without torque limits of the manufacturer's, and suction that ends only beyond 15 cm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab import robot
+from hab.actions import ARM, BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRIP, Action
+from hab.episodes import Episode, load_grid, load_scene
+from hab.habitat import apartments, lab
+from hab.habitat.episodes import FRIDGE_MARKER, LABELS, habitat_episode, handle
+from hab.habitat.fetch import write_fetch
+from hab.habitat.frames import TO_HABITAT, Quat, from_habitat, matrix, quat_to_habitat, to_habitat
+from hab.mujoco.rays import ray_directions
+from hab.objects import OBJECTS
+from hab.simulator import (
+    VIEW_AHEAD_M,
+    VIEW_DISTANCE_M,
+    VIEW_ELEVATION_DEG,
+    VIEW_FOV_DEG,
+    VIEW_HEIGHT_M,
+    VIEW_SIDE_DEG,
+    VIEW_TURN,
+    Overlay,
+    SimulationError,
+)
+
+CACHE_VARIABLE = "TPSRL_HABITAT_CACHE"
+_TOUCHING_M = 0.0
+"""Contacts nearer than this count as such; Bullet reports pairs that are merely close, too."""
+_LASER_RAYS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1)) @ TO_HABITAT.T
+_HEAD_RAYS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD) @ TO_HABITAT.T
+
+
+def cache_folder() -> Path:
+    """Return where exported apartments are kept: `TPSRL_HABITAT_CACHE`, or a folder of the user's cache."""
+    named = os.environ.get(CACHE_VARIABLE)
+    return Path(named) if named else Path.home() / ".cache" / "tpsrl" / "habitat"
+
+
+class HabitatSimulator:
+    """`hab.simulator.Simulator` on habitat-sim and habitat-lab."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.force_n = 0.0
+        self.path_m = 0.0
+        self.dropped = False
+        self._folder = Path()
+        self._env: Any = None
+        self._blocked = np.zeros(2)
+        self._camera_yaw: float | None = None
+
+    # -- episode ---------------------------------------------------------------------------------------------------
+
+    def reset(self, episode: Episode) -> None:
+        """Lay the episode out."""
+        self.episode, self.scene = episode, load_scene(episode.scene_seed)
+        self.nav = load_grid(episode.scene_seed)
+        self._folder = self._exported(episode.scene_seed)
+        made = self._habitat_episode(episode)
+        if self._env is None:
+            self._start(made)
+        self._env.current_episode = made
+        with self._writable(self._config):
+            self._config.simulator.scene_dataset = made.scene_dataset_config
+        self._env.reconfigure(self._config)
+        self._env.task.reset(made, fetch_observations=False)
+        self._camera_yaw = None
+        self._find()
+        for name, (position, yaw) in episode.objects.items():
+            self._put(name, position, (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)))
+        for articulation in self.scene.articulations:
+            self._set_joint(articulation.name, episode.joints.get(articulation.name, 0.0))
+        self.place_robot(np.asarray(episode.robot))
+
+    def place_robot(self, base: NDArray[np.float64], arm: NDArray[np.float64] = robot.REST_Q) -> None:
+        """Put the robot down at base x, y, yaw with still joints and an empty gripper (start states only)."""
+        x, y, yaw = (float(value) for value in base)
+        self._grasp.desnap(True)
+        self._robot.sim_obj.clear_joint_states()
+        self._robot.base_pos = self._mn.Vector3(*to_habitat((x, y, 0.0)))
+        self._robot.base_rot = yaw
+        self._robot.arm_joint_pos = np.asarray(arm, dtype=np.float32)
+        self._robot.arm_motor_pos = np.asarray(arm, dtype=np.float32)
+        self._robot.update()
+        for marker in self._markers.values():
+            marker.update()
+        self.steps, self.dropped = 0, False
+        self.force_n = self.path_m = 0.0
+        self._blocked[:] = 0.0
+
+    def hold(self, name: str, tilt_rad: float = 0.0) -> None:
+        """Let the cup hold a handle where it is, or put an object to it, upright or leaning (start states only)."""
+        if name not in OBJECTS:
+            self._grasp.snap_to_marker(self._marker_names[name])
+            return
+        yaw = float(self.base[2])
+        back, depth = math.sin(tilt_rad), OBJECTS[name].grasp_height_m
+        axis = np.array([-back * math.cos(yaw), -back * math.sin(yaw), -math.cos(tilt_rad)])
+        x, y, z = (float(value) for value in self.ee_pos + depth * axis)
+        lean = math.sin(0.5 * tilt_rad)
+        turn = (math.cos(0.5 * tilt_rad), -lean * math.sin(yaw), lean * math.cos(yaw), 0.0)
+        self._put(name, (x, y, z), turn)
+        self._snap(self._objects[name])
+
+    def collides(self) -> bool:
+        """Whether the robot, or the object in its hand, touches anything else as it stands (for start states)."""
+        self._sim.perform_discrete_collision_detection()
+        return any(self._contacts())
+
+    # -- step ------------------------------------------------------------------------------------------------------
+
+    def step(self, action: Action) -> None:
+        """Advance one control step (1/30 s), with habitat-lab's own actions."""
+        arm, grip, velocity = action.get(ARM), action.get(GRIP), action.get(BASE)
+        suction = grip is not None and float(grip[0]) > 0.0
+        held = self.held
+        before = self.base
+        for part in (arm, grip, velocity):
+            if part is not None and not np.isfinite(part).all():
+                raise SimulationError(f"the action holds values that are not finite: {action}")
+        actions = self._env.task.actions
+        actions["arm_action"].step(
+            arm_action=np.zeros(7) if arm is None else np.array(arm, dtype=np.float64),
+            grip_action=1.0 if suction else -1.0,
+        )
+        moved = (0.0, 0.0) if velocity is None else (float(velocity[0]), float(velocity[1]))
+        actions["base_velocity"].step(base_vel=moved)
+        self._keep_on_floor()
+        after = self.base
+        self._note_blocked(before, after, moved)
+        self.path_m += math.hypot(after[0] - before[0], after[1] - before[1])
+        self._sim.maybe_update_articulated_agent()
+        for _ in range(self._sim.ac_freq_ratio):
+            self._sim.internal_step(-1, update_articulated_agent=False)
+        for marker in self._markers.values():
+            marker.update()
+        if self._grasp.is_violating_hold_constraint():
+            self._grasp.desnap(True)
+        self.dropped = bool(held) and suction and not self.held
+        self.force_n = float(sum(self._contacts()))
+        self.steps += 1
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def base(self) -> NDArray[np.float64]:
+        """(3,) base x, y (m) and yaw (rad) in the world."""
+        x, y, _ = from_habitat(self._robot.base_pos)
+        return np.array((x, y, float(self._robot.base_rot)))
+
+    @property
+    def arm(self) -> NDArray[np.float64]:
+        """(7,) arm joint positions (rad)."""
+        return np.asarray(self._robot.arm_joint_pos, dtype=np.float64)
+
+    @property
+    def arm_target(self) -> NDArray[np.float64]:
+        """(7,) joint targets of the arm's motors (rad)."""
+        return np.asarray(self._robot.arm_motor_pos, dtype=np.float64)
+
+    @property
+    def base_effort(self) -> NDArray[np.float64]:
+        """(2,) habitat-lab's base has no drives: the share of the commanded motion that was refused, signed."""
+        return self._blocked.copy()
+
+    @property
+    def ee_pos(self) -> NDArray[np.float64]:
+        """(3,) end-effector position in the world (m)."""
+        return np.array(from_habitat(self._robot.ee_transform().translation))
+
+    @property
+    def ee_mat(self) -> NDArray[np.float64]:
+        """(3, 3) end-effector to world; +x points out of the cup."""
+        return TO_HABITAT.T @ np.array(self._robot.ee_transform().rotation())
+
+    @property
+    def held(self) -> str:
+        """The object, or the articulation whose handle, the suction holds; "" for none."""
+        if self._grasp.snap_idx is not None:
+            return self._names[self._grasp.snap_idx]
+        marker = self._grasp.snapped_marker_id
+        return "" if marker is None else self._articulation_of[marker]
+
+    def object_pos(self, name: str) -> NDArray[np.float64]:
+        """(3,) centre of mass in the world (m)."""
+        return np.array(from_habitat(self._objects[name].translation))
+
+    def object_positions(self, names: tuple[str, ...]) -> NDArray[np.float64]:
+        """(n, 3) centres of mass in the world (m)."""
+        return np.array([self.object_pos(name) for name in names])
+
+    def object_quat(self, name: str) -> NDArray[np.float64]:
+        """(4,) orientation in the world, scalar first."""
+        rotation = self._objects[name].rotation
+        x, y, z = rotation.vector
+        return np.array((rotation.scalar, x, -z, y))
+
+    def joint_pos(self, name: str) -> float:
+        """Position of a drawer (m) or door (rad); 0 closed, positive open."""
+        marker = self._markers[self._marker_names[name]]
+        return float(marker.ao_parent.joint_positions[marker.joint_idx])
+
+    def handle_pos(self, name: str) -> NDArray[np.float64]:
+        """(3,) centre of a handle in the world (m)."""
+        marker = self._markers[self._marker_names[name]]
+        marker.update()
+        return np.array(from_habitat(marker.get_current_position()))
+
+    def state(self) -> NDArray[np.float64]:
+        """Everything that is told of the world: poses, joints, targets, what is held. Bullet's own caches are not."""
+        objects = [np.array(o.transformation).ravel() for o in self._objects.values()]
+        joints = [self.joint_pos(a.name) for a in self.scene.articulations]
+        held = [float(list(OBJECTS).index(self.held)) if self.held in OBJECTS else -1.0]
+        robot_joints = np.asarray(self._robot.sim_obj.joint_positions)
+        return np.concatenate([self.base, robot_joints, self.arm_target, *objects, joints, held])
+
+    def geodesic_distance(self, start: tuple[float, float], end: tuple[float, float]) -> float:
+        """Return the length (m) of habitat-sim's shortest path on its navigation mesh; inf if there is none."""
+        import habitat_sim
+
+        path = habitat_sim.ShortestPath()
+        path.requested_start = np.array(to_habitat((*start, 0.0)), dtype=np.float32)
+        path.requested_end = np.array(to_habitat((*end, 0.0)), dtype=np.float32)
+        return float(path.geodesic_distance) if self._sim.pathfinder.find_path(path) else math.inf
+
+    # -- sensors ---------------------------------------------------------------------------------------------------
+
+    def laser(self) -> NDArray[np.float32]:
+        """(64,) ranges of the base laser, right to left, metres / 10 clipped to [0, 1]."""
+        return self._ranges(robot.LASER_POS, _LASER_RAYS, robot.LASER_MAX_M)
+
+    def head_scan(self) -> NDArray[np.float32]:
+        """(48,) ranges of the head scan, metres / 3 clipped to [0, 1]."""
+        return self._ranges(robot.HEAD_CAMERA_POS, _HEAD_RAYS, robot.HEAD_SCAN_MAX_M)
+
+    def depth(self) -> NDArray[np.float32]:
+        """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]; what is not hit (habitat: 0) is far away."""
+        self._robot.update()
+        metres = self._image("head_depth")
+        image = np.clip(metres / robot.DEPTH_MAX_M, 0.0, 1.0)
+        image[metres <= 0.0] = 1.0
+        return image[:, :, None].astype(np.float32)
+
+    def render_rgb(self, width: int, height: int, overlays: Sequence[Overlay] = ()) -> NDArray[np.uint8]:
+        """(height, width, 3) third-person view from where the embedded simulator has it; overlays are not drawn."""
+        name = f"third_person_{width}x{height}"
+        if name not in self._sim.sensors:
+            self._add_camera(name, width, height)
+        x, y, yaw = (float(value) for value in self.base)
+        if self._camera_yaw is None:
+            self._camera_yaw = yaw
+        self._camera_yaw += VIEW_TURN * math.remainder(yaw - self._camera_yaw, math.tau)
+        target = np.array((x + VIEW_AHEAD_M * math.cos(yaw), y + VIEW_AHEAD_M * math.sin(yaw), VIEW_HEIGHT_M))
+        azimuth, down = self._camera_yaw + math.radians(VIEW_SIDE_DEG), math.radians(VIEW_ELEVATION_DEG)
+        ahead = (math.cos(down) * math.cos(azimuth), math.cos(down) * math.sin(azimuth), math.sin(down))
+        eye, vector = target - VIEW_DISTANCE_M * np.array(ahead), self._mn.Vector3
+        pose = self._mn.Matrix4.look_at(vector(*to_habitat(eye)), vector(*to_habitat(target)), vector(0.0, 1.0, 0.0))
+        node = self._sim.get_sensor(name).sensor_object.node
+        node.transformation = node.parent.absolute_transformation().inverted() @ pose
+        return np.ascontiguousarray(self._image(name)[:, :, :3])
+
+    def close(self) -> None:
+        """Free the simulator."""
+        if self._env is not None:
+            self._env.close()
+        self._env = None
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _exported(self, seed: int) -> Path:
+        """Return the folder of an apartment's export, written now if it was not before.
+
+        Each has a folder of its own: habitat-sim reads a dataset's folders once, when it first meets them.
+        """
+        folder = cache_folder() / apartments.scene_name(seed)
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+                apartments.write_dataset(Path(made) / "new")
+                write_fetch(Path(made) / "new")
+                apartments.write_apartment(Path(made) / "new", self.scene)
+                with contextlib.suppress(OSError):  # another process was first
+                    (Path(made) / "new").rename(folder)
+        return folder
+
+    def _habitat_episode(self, episode: Episode) -> Any:
+        from habitat.datasets.rearrange.rearrange_dataset import RearrangeEpisode
+
+        bare = replace(episode, joints={})  # joints are set directly
+        fields = habitat_episode(bare, 0, str(self._folder / apartments.DATASET), LABELS[episode.scenario])
+        return RearrangeEpisode(**fields)
+
+    def _start(self, episode: Any) -> None:
+        """Make habitat-lab's environment: an empty task, with HAB's robot, actions and simulator."""
+        config = lab.compose(
+            self._folder,
+            "tidy_house",
+            "val",
+            {
+                "habitat.task.type": "RearrangeEmptyTask-v0",
+                "habitat.simulator.needs_markers": True,
+            },
+        )
+        import habitat
+        import magnum
+        from habitat.config.read_write import read_write
+        from habitat.datasets.rearrange.rearrange_dataset import RearrangeDatasetV0
+
+        with read_write(config):
+            config.habitat.task.measurements = {}
+            config.habitat.task.lab_sensors = {}
+        dataset = RearrangeDatasetV0()
+        dataset.config = config.habitat.dataset
+        dataset.episodes = [episode]
+        self._mn, self._writable, self._config = magnum, read_write, config.habitat
+        self._env = habitat.Env(config.habitat, dataset=dataset)
+        self._sim = self._env.sim
+
+    def _find(self) -> None:
+        """Look up the parts of the world by our names."""
+        manager = self._sim.get_rigid_object_manager()
+        self._objects = {name: manager.get_object_by_handle(handle(name)) for name in OBJECTS}
+        self._names = {found.object_id: name for name, found in self._objects.items()}
+        self._robot, self._grasp = self._sim.articulated_agent, self._sim.grasp_mgr
+        self._markers = dict(self._sim.get_all_markers())
+        links = {m["params"]["link"]: m["name"] for m in self._env.current_episode.markers}
+        self._marker_names = {a.name: links[apartments.link_name(a)] for a in self.scene.articulations}
+        self._articulation_of = {marker: name for name, marker in self._marker_names.items()}
+        assert FRIDGE_MARKER in self._markers
+
+    def _add_camera(self, name: str, width: int, height: int) -> None:
+        import habitat_sim
+
+        spec = habitat_sim.CameraSensorSpec()
+        spec.uuid, spec.resolution = name, [height, width]
+        spec.sensor_type = habitat_sim.SensorType.COLOR
+        above = math.tan(math.radians(VIEW_FOV_DEG) / 2)
+        spec.hfov = self._mn.Deg(math.degrees(2.0 * math.atan(above * width / height)))
+        self._sim.add_sensor(spec)
+
+    def _image(self, name: str) -> NDArray[Any]:
+        """Draw what one camera sees."""
+        camera = self._sim.get_sensor(name)
+        camera.draw_observation()
+        return np.array(camera.get_observation())
+
+    def _put(self, name: str, position: Sequence[float], quat: Quat) -> None:
+        found = self._objects[name]
+        pose = matrix(to_habitat(position), quat_to_habitat(quat))
+        found.transformation = self._mn.Matrix4(pose.T.tolist())
+        found.linear_velocity = found.angular_velocity = self._mn.Vector3(0.0)
+
+    def _set_joint(self, name: str, position: float) -> None:
+        marker = self._markers[self._marker_names[name]]
+        positions = marker.ao_parent.joint_positions
+        positions[marker.joint_idx] = position
+        marker.ao_parent.joint_positions = positions
+        marker.ao_parent.joint_velocities = [0.0] * len(marker.ao_parent.joint_velocities)
+
+    def _snap(self, found: Any) -> None:
+        """Hold an object as habitat-lab's suction does: where it is."""
+        ee = self._robot.ee_transform()
+        link = self._robot.sim_obj.get_link_scene_node(self._robot.ee_link_id()).absolute_transformation()
+        self._grasp.snap_to_obj(
+            found.object_id,
+            force=False,
+            rel_pos=link.inverted().transform_point(found.translation),
+            keep_T=ee.inverted() @ found.transformation,
+            should_open_gripper=False,
+        )
+
+    def _keep_on_floor(self) -> None:
+        """Undo the few centimetres by which the navigation mesh lies above the floor."""
+        position = self._robot.base_pos
+        self._robot.base_pos = self._mn.Vector3(position[0], 0.0, position[2])
+
+    def _note_blocked(
+        self, before: NDArray[np.float64], after: NDArray[np.float64], asked: tuple[float, float]
+    ) -> None:
+        """Work out which share of a commanded motion the navigation mesh refused."""
+        forward, turn = (min(max(value, -1.0), 1.0) for value in asked)
+        went = (after[0] - before[0]) * math.cos(before[2]) + (after[1] - before[1]) * math.sin(before[2])
+        full = (BASE_MAX_M_S / CONTROL_HZ, BASE_MAX_RAD_S / CONTROL_HZ)
+        short = (forward - went / full[0], turn - math.remainder(after[2] - before[2], math.tau) / full[1])
+        self._blocked[:] = np.clip(short, -1.0, 1.0)
+
+    def _contacts(self) -> list[float]:
+        """Return the normal forces (N) of what touches the robot or what it holds, but for those two each other."""
+        held = self._grasp.snap_idx
+        mine = {self._robot.get_robot_sim_id()} | ({held} if held is not None else set())
+        return [
+            abs(contact.normal_force)
+            for contact in self._sim.get_physics_contact_points()
+            if (contact.object_id_a in mine) != (contact.object_id_b in mine) and contact.contact_distance < _TOUCHING_M
+        ]
+
+    def _ranges(self, origin: NDArray[np.float64], rays: NDArray[np.float64], max_m: float) -> NDArray[np.float32]:
+        """Return the distances, a share of the longest, to what rays of the base frame hit besides the robot."""
+        from habitat_sim.geo import Ray
+
+        mine, pose = self._robot.get_robot_sim_id(), self._robot.sim_obj.transformation
+        start = pose.transform_point(self._mn.Vector3(*to_habitat(origin)))
+        world = rays @ np.array(pose.rotation()).T
+        out = np.ones(len(rays), dtype=np.float32)
+        for i, direction in enumerate(world.tolist()):
+            for hit in self._sim.cast_ray(Ray(start, self._mn.Vector3(*direction)), max_m).hits:
+                if hit.object_id != mine:
+                    out[i] = hit.ray_distance / max_m
+                    break
+        return out
