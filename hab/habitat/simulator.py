@@ -41,6 +41,9 @@ from hab.simulator import (
 )
 
 CACHE_VARIABLE = "TPSRL_HABITAT_CACHE"
+_FREE_EFFORT = (0.13, 0.57)
+"""Share of their force with which the embedded robot's drives keep it going, and turning, at full speed: habitat-lab's
+base has none, and a policy that feels nothing while it drives has never met that."""
 _TOUCHING_M = 0.0
 """Contacts nearer than this count as such; Bullet reports pairs that are merely close, too."""
 _LASER_RAYS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1)) @ TO_HABITAT.T
@@ -63,7 +66,7 @@ class HabitatSimulator:
         self.dropped = False
         self._folder = Path()
         self._env: Any = None
-        self._blocked = np.zeros(2)
+        self._effort = np.zeros(2)
         self._camera_yaw: float | None = None
 
     # -- episode ---------------------------------------------------------------------------------------------------
@@ -103,7 +106,7 @@ class HabitatSimulator:
             marker.update()
         self.steps, self.dropped = 0, False
         self.force_n = self.path_m = 0.0
-        self._blocked[:] = 0.0
+        self._effort[:] = 0.0
 
     def hold(self, name: str, tilt_rad: float = 0.0) -> None:
         """Let the cup hold a handle where it is, or put an object to it, upright or leaning (start states only)."""
@@ -140,11 +143,12 @@ class HabitatSimulator:
             arm_action=np.zeros(7) if arm is None else np.array(arm, dtype=np.float64),
             grip_action=1.0 if suction else -1.0,
         )
+        self._bound_targets()
         moved = (0.0, 0.0) if velocity is None else (float(velocity[0]), float(velocity[1]))
         actions["base_velocity"].step(base_vel=moved)
         self._keep_on_floor()
         after = self.base
-        self._note_blocked(before, after, moved)
+        self._note_effort(before, after, moved)
         self.path_m += math.hypot(after[0] - before[0], after[1] - before[1])
         self._sim.maybe_update_articulated_agent()
         for _ in range(self._sim.ac_freq_ratio):
@@ -177,8 +181,9 @@ class HabitatSimulator:
 
     @property
     def base_effort(self) -> NDArray[np.float64]:
-        """(2,) habitat-lab's base has no drives: the share of the commanded motion that was refused, signed."""
-        return self._blocked.copy()
+        """(2,) what drives would push with: `_FREE_EFFORT`, and with the share of the commanded motion that was refused;
+        habitat-lab moves the base without any."""
+        return self._effort.copy()
 
     @property
     def ee_pos(self) -> NDArray[np.float64]:
@@ -339,6 +344,7 @@ class HabitatSimulator:
         self._objects = {name: manager.get_object_by_handle(handle(name)) for name in OBJECTS}
         self._names = {found.object_id: name for name, found in self._objects.items()}
         self._robot, self._grasp = self._sim.articulated_agent, self._sim.grasp_mgr
+        self._mine = {self._robot.get_robot_sim_id(), *self._robot.sim_obj.link_object_ids}
         self._markers = dict(self._sim.get_all_markers())
         links = {m["params"]["link"]: m["name"] for m in self._env.current_episode.markers}
         self._marker_names = {a.name: links[apartments.link_name(a)] for a in self.scene.articulations}
@@ -386,20 +392,29 @@ class HabitatSimulator:
             should_open_gripper=False,
         )
 
+    def _bound_targets(self) -> None:
+        """Keep the motors' targets where ours may be: habitat-lab lets a blocked joint's run away from it."""
+        q, target = self.arm, self.arm_target
+        low = np.maximum(q - robot.ARM_WINDUP_RAD, robot.Q_MIN)
+        high = np.minimum(q + robot.ARM_WINDUP_RAD, robot.Q_MAX)
+        bounded = np.minimum(np.maximum(target, low), high)
+        if not np.array_equal(bounded, target):
+            self._robot.arm_motor_pos = bounded
+
     def _keep_on_floor(self) -> None:
         """Undo the few centimetres by which the navigation mesh lies above the floor."""
         position = self._robot.base_pos
         self._robot.base_pos = self._mn.Vector3(position[0], 0.0, position[2])
 
-    def _note_blocked(
+    def _note_effort(
         self, before: NDArray[np.float64], after: NDArray[np.float64], asked: tuple[float, float]
     ) -> None:
-        """Work out which share of a commanded motion the navigation mesh refused."""
+        """Work out `base_effort` from which share of a commanded motion the navigation mesh refused."""
         forward, turn = (min(max(value, -1.0), 1.0) for value in asked)
         went = (after[0] - before[0]) * math.cos(before[2]) + (after[1] - before[1]) * math.sin(before[2])
         full = (BASE_MAX_M_S / CONTROL_HZ, BASE_MAX_RAD_S / CONTROL_HZ)
         short = (forward - went / full[0], turn - math.remainder(after[2] - before[2], math.tau) / full[1])
-        self._blocked[:] = np.clip(short, -1.0, 1.0)
+        self._effort[:] = np.clip(np.add(short, np.multiply(_FREE_EFFORT, (forward, turn))), -1.0, 1.0)
 
     def _contacts(self) -> list[float]:
         """Return the normal forces (N) of what touches the robot or what it holds, but for those two each other."""
@@ -415,13 +430,13 @@ class HabitatSimulator:
         """Return the distances, a share of the longest, to what rays of the base frame hit besides the robot."""
         from habitat_sim.geo import Ray
 
-        mine, pose = self._robot.get_robot_sim_id(), self._robot.sim_obj.transformation
+        pose = self._robot.sim_obj.transformation
         start = pose.transform_point(self._mn.Vector3(*to_habitat(origin)))
         world = rays @ np.array(pose.rotation()).T
         out = np.ones(len(rays), dtype=np.float32)
         for i, direction in enumerate(world.tolist()):
             for hit in self._sim.cast_ray(Ray(start, self._mn.Vector3(*direction)), max_m).hits:
-                if hit.object_id != mine:
+                if hit.object_id not in self._mine:
                     out[i] = hit.ray_distance / max_m
                     break
         return out
