@@ -123,7 +123,7 @@ def evaluate_command(
         ]
     )
     if films or config.sim.obs == "depth":
-        _check_rendering()
+        _check_rendering(config)
     request = Request(
         name,
         agent,
@@ -200,7 +200,7 @@ def ablate_command(
         raise BadInput(f"--out {folder}: is a file; name a folder")
     output_files([("--out", folder / "summary.json")])
     if videos or config.sim.obs == "depth":
-        _check_rendering()
+        _check_rendering(config)
     limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps
     request = Request(scenario, cells[0].agent(skills), split, episodes, seed, config.sim.obs, config.sim.name, *limits)
     run_ablation(request, cells, skills, folder, workers, config.video if videos else None)
@@ -226,13 +226,15 @@ def render_command(
     if out.suffix != kind:
         raise BadInput(f"--out {out}: the file's name must end in {kind}")
     if rerun:
+        if config.sim.name != "mujoco":
+            raise BadInput(f"--rerun: records the embedded simulator only; leave sim.name={config.sim.name} out")
         if name not in SCENARIOS:
             raise BadInput(f"--rerun: shows a plan; {name} has none, choose from {', '.join(SCENARIOS)}")
         output_files([("--out", out)])
         _record(name, episode, out, config, agent, flags["split"])
         return
     output_files([("--out", out), ("--out's trace", out.with_suffix(".jsonl"))])
-    _check_rendering()
+    _check_rendering(config)
     _render(name, episode, out, config, agent, flags["split"])
 
 
@@ -469,11 +471,12 @@ def _agent(name: str, flags: dict[str, Any], config: EvalConfig) -> Agent:
     return agent
 
 
-def _check_rendering() -> None:
+def _check_rendering(config: EvalConfig) -> None:
     """Fail before the work starts where no OpenGL back end works."""
     from videos.render import prepare_rendering
 
-    prepare_rendering()
+    if config.sim.name == "mujoco":  # habitat-sim draws by itself, and not beside another OpenGL
+        prepare_rendering()
 
 
 def _film(name: str, split: str, index: int) -> Path:

@@ -57,7 +57,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     if resume and (change := changed_key(resumed_config(out), config, MAY_CHANGE)):
         key, old, new = change
         raise BadInput(f"{key}={new}: the run in {out} has {key}={old}; leave it so, or train in another folder")
-    if config.obs == "depth":
+    if config.obs == "depth" and config.sim == "mujoco":
         from videos.render import prepare_rendering
 
         prepare_rendering()

@@ -88,7 +88,8 @@ def render_scenario(
 
     `seed`: of what the skills draw, as in the evaluation that it is to show.
     """
-    prepare_rendering()
+    if simulator == "mujoco":  # habitat-sim draws by itself, and not beside another OpenGL
+        prepare_rendering()
     sim = make_simulator(simulator)
     episode = make_episode(scenario, split, index)
     moments: list[Moment] = []
@@ -125,7 +126,8 @@ def render_skill(
     """Film one start state of a skill's own task; return whether it succeeded, and its single trace row."""
     from skills import make_env
 
-    prepare_rendering()
+    if simulator == "mujoco":
+        prepare_rendering()
     env = make_env(skill, split=split, obs=obs, base_movement=agent.skill_nav, index=index, sim=simulator)
     task: Any = env.unwrapped
     moments: list[Moment] = []

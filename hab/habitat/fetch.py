@@ -7,6 +7,7 @@ walks the tree, depth first, so parts that our robot lacks (wheels, camera frame
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import mujoco
@@ -54,9 +55,9 @@ _TREE: tuple[tuple[str, str], ...] = (
 LINKS = tuple(name for name, _ in _TREE)
 _ARM_LINKS = tuple(joint.replace("_joint", "_link") for joint in robot.ARM_JOINTS)
 _WHEELS = ("r_wheel_link", "l_wheel_link")
-_LOCKED_AXES = {"head_pan_link": (0.0, 0.0, 1.0), "head_tilt_link": (0.0, 1.0, 0.0), SUCTION: (1.0, 0.0, 0.0)}
+_LOCKED_AXES = {"head_pan_link": (0.0, 0.0, 1.0), SUCTION: (1.0, 0.0, 0.0)}
 _LOCKED_RAD = 1e-4
-"""Range of the joints that habitat-lab drives to where ours has none: head and suction."""
+"""Range of the joints that habitat-lab wants and ours has not: the head's pan and the suction."""
 _COLOURS: dict[str, Rgba] = {"gripper_link": (0.35, 0.36, 0.38, 1.0), "base_link": (0.55, 0.56, 0.58, 1.0)}
 _COLOUR: Rgba = (0.86, 0.86, 0.87, 1.0)
 _CUP_KG, _CUP_KG_M2 = 1.0, (0.002, 0.002, 0.002)
@@ -110,8 +111,13 @@ def _set_joint(model: mujoco.MjModel, link: Link) -> None:
         position, rotation = link.pose
         link.pose = np.asarray(position) - np.array([0.0, robot.TORSO_LIFT_M, 0.0]), rotation
         link.joint, link.axis, link.limits = "prismatic", (0.0, 0.0, 1.0), (0.0, 0.386)
+    elif link.name == "head_tilt_link":
+        # habitat-lab sets the tilt to 90 degrees; there, ours is level.
+        position, rotation = link.pose
+        link.pose = position, rotation @ matrix((0.0, 0.0, 0.0), (math.sqrt(0.5), 0.0, -math.sqrt(0.5), 0.0))[:3, :3]
+        link.joint, link.axis, link.limits = "revolute", (0.0, 1.0, 0.0), (0.0, 1.6)
     elif link.name in _LOCKED_AXES:
-        link.joint, link.axis, link.limits = "revolute", _LOCKED_AXES[link.name], (0.0, _LOCKED_RAD)
+        link.joint, link.axis, link.limits = "revolute", _LOCKED_AXES[link.name], (-_LOCKED_RAD, _LOCKED_RAD)
     elif link.name in _WHEELS:
         link.joint, link.axis = "continuous", (0.0, 1.0, 0.0)
 

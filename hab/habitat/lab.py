@@ -69,10 +69,16 @@ def overrides(folder: Path, name: str, split: str) -> dict[str, Any]:
         f"{agent}.joint_start_noise": 0.0,
         f"{agent}.sim_sensors.head_depth_sensor.width": robot.DEPTH_SIZE,
         f"{agent}.sim_sensors.head_depth_sensor.height": robot.DEPTH_SIZE,
+        f"{agent}.sim_sensors.third_rgb_sensor.width": 1,
+        f"{agent}.sim_sensors.third_rgb_sensor.height": 1,
         "habitat.task.actions.arm_action.grip_controller": "SuctionGraspAction",
         "habitat.task.actions.base_velocity.lin_speed": ratio * BASE_MAX_M_S,
         "habitat.task.actions.base_velocity.ang_speed": ratio * BASE_MAX_RAD_S,
     }
+
+
+COLOUR = "+habitat/simulator/sim_sensors@habitat.simulator.agents.main_agent.sim_sensors.third_rgb_sensor"
+"""Colour pictures can be had of a simulator only if it was made with a sensor of that kind."""
 
 
 def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = None) -> Any:
@@ -87,7 +93,8 @@ def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = N
     settings = {**overrides(folder, name, split), **(more or {})}
     # The stop action comes with the scenarios; skills get it, too.
     stop = ["habitat/task/rearrange/actions=fetch_suction_arm_base_stop"] if "/skills/" in CONFIGS[name] else []
-    return get_config(CONFIGS[name], overrides=stop + [f"{key}={_text(value)}" for key, value in settings.items()])
+    groups = [*stop, f"{COLOUR}=third_rgb_sensor"]
+    return get_config(CONFIGS[name], overrides=groups + [f"{key}={_text(value)}" for key, value in settings.items()])
 
 
 def quiet() -> None:

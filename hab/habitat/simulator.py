@@ -66,6 +66,7 @@ class HabitatSimulator:
         self.dropped = False
         self._folder = Path()
         self._env: Any = None
+        self._stepped = False
         self._effort = np.zeros(2)
         self._camera_yaw: float | None = None
 
@@ -77,6 +78,10 @@ class HabitatSimulator:
         self.nav = load_grid(episode.scene_seed)
         self._folder = self._exported(episode.scene_seed)
         made = self._habitat_episode(episode)
+        # What Bullet remembers of contacts would make the same actions lead elsewhere, so no episode follows another in
+        # the same world; it takes 0.3 s.
+        if self._stepped:
+            self.close()
         if self._env is None:
             self._start(made)
         self._env.current_episode = made
@@ -84,12 +89,12 @@ class HabitatSimulator:
             self._config.simulator.scene_dataset = made.scene_dataset_config
         self._env.reconfigure(self._config)
         self._env.task.reset(made, fetch_observations=False)
-        self._camera_yaw = None
         self._find()
         for name, (position, yaw) in episode.objects.items():
             self._put(name, position, (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)))
         for articulation in self.scene.articulations:
             self._set_joint(articulation.name, episode.joints.get(articulation.name, 0.0))
+        self._camera_yaw = None
         self.place_robot(np.asarray(episode.robot))
 
     def place_robot(self, base: NDArray[np.float64], arm: NDArray[np.float64] = robot.REST_Q) -> None:
@@ -131,6 +136,7 @@ class HabitatSimulator:
 
     def step(self, action: Action) -> None:
         """Advance one control step (1/30 s), with habitat-lab's own actions."""
+        self._stepped = True
         arm, grip, velocity = action.get(ARM), action.get(GRIP), action.get(BASE)
         suction = grip is not None and float(grip[0]) > 0.0
         held = self.held
@@ -181,8 +187,10 @@ class HabitatSimulator:
 
     @property
     def base_effort(self) -> NDArray[np.float64]:
-        """(2,) what drives would push with: `_FREE_EFFORT`, and with the share of the commanded motion that was refused;
-        habitat-lab moves the base without any."""
+        """(2,) what drives would push with: `_FREE_EFFORT`, and the share of the commanded motion that was refused.
+
+        habitat-lab moves the base without any.
+        """
         return self._effort.copy()
 
     @property
@@ -285,7 +293,7 @@ class HabitatSimulator:
         """Free the simulator."""
         if self._env is not None:
             self._env.close()
-        self._env = None
+        self._env, self._stepped = None, False
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -406,9 +414,7 @@ class HabitatSimulator:
         position = self._robot.base_pos
         self._robot.base_pos = self._mn.Vector3(position[0], 0.0, position[2])
 
-    def _note_effort(
-        self, before: NDArray[np.float64], after: NDArray[np.float64], asked: tuple[float, float]
-    ) -> None:
+    def _note_effort(self, before: NDArray[np.float64], after: NDArray[np.float64], asked: tuple[float, float]) -> None:
         """Work out `base_effort` from which share of a commanded motion the navigation mesh refused."""
         forward, turn = (min(max(value, -1.0), 1.0) for value in asked)
         went = (after[0] - before[0]) * math.cos(before[2]) + (after[1] - before[1]) * math.sin(before[2])

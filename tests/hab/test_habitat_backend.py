@@ -1,0 +1,252 @@
+"""The Habitat back end against a real habitat-sim, where one is installed; what needs none is tested everywhere."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from hab import robot
+from hab.actions import SIZES
+from hab.backend import make_simulator, unavailable
+from hab.episodes import SCENARIOS, SKILLS, make_episode
+from hab.habitat import lab
+from hab.habitat.export import export
+from hab.habitat.simulator import CACHE_VARIABLE
+from hab.objects import OBJECTS
+from hab.scenario_env import ScenarioEnv
+from hab.simulator import SimulationError, Simulator
+
+needs_habitat = pytest.mark.skipif(bool(lab.missing()), reason=lab.missing())
+"""habitat-sim is no package of PyPI's."""
+GRASP = {"grip_action": np.ones(1, np.float32)}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("habitat")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def sim(cache: Path) -> Iterator[Simulator]:
+    made = make_simulator("habitat")
+    yield made
+    made.close()
+
+
+def test_what_is_missing_is_said_in_one_line() -> None:
+    from tpsrl.commands import cli
+
+    reason = unavailable("habitat")
+    assert "\n" not in reason
+    if reason:
+        assert re.search(r"make habitat|--bullet", reason)
+        with pytest.raises(RuntimeError, match="habitat"):
+            make_simulator("habitat")
+        result = CliRunner().invoke(cli, ["eval", "pick", "--sim", "habitat", "--episodes", "1"])
+        assert reason in str(result.exception)
+    with pytest.raises(ValueError, match="choose from mujoco, habitat"):
+        unavailable("gazebo")
+
+
+@needs_habitat
+def test_episode_is_laid_out_as_in_mujoco(sim: Simulator) -> None:
+    ours = make_simulator()
+    for scenario, index in (("tidy_house", 0), ("prepare_groceries", 1), ("set_table", 0)):
+        episode = make_episode(scenario, "val", index)
+        sim.reset(episode)
+        ours.reset(episode)
+        assert sim.base == pytest.approx(episode.robot, abs=1e-5)
+        assert sim.arm == pytest.approx(robot.REST_Q, abs=1e-5)
+        assert sim.held == "" and sim.steps == 0
+        for name in OBJECTS:
+            assert sim.object_pos(name) == pytest.approx(ours.object_pos(name), abs=1e-5)
+            assert abs(sim.object_quat(name) @ ours.object_quat(name)) == pytest.approx(1.0, abs=1e-6)
+        for articulation in sim.scene.articulations:
+            assert sim.joint_pos(articulation.name) == pytest.approx(ours.joint_pos(articulation.name), abs=1e-5)
+            assert sim.handle_pos(articulation.name) == pytest.approx(ours.handle_pos(articulation.name), abs=1e-5)
+
+
+@needs_habitat
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_scenario_has_the_same_spaces_and_steps(cache: Path, scenario: str) -> None:
+    env, ours = ScenarioEnv(scenario, "val", index=0, sim="habitat"), ScenarioEnv(scenario, "val", index=0)
+    assert env.observation_space == ours.observation_space and env.action_space == ours.action_space
+    seen, _ = env.reset(seed=0)
+    expected, _ = ours.reset(seed=0)
+    for key in seen:
+        assert seen[key] == pytest.approx(expected[key], abs=0.02), key
+    for _ in range(5):
+        seen, _, terminated, truncated, info = env.step(env.action_space.sample())
+        assert env.observation_space.contains(seen)
+        assert not truncated
+        if terminated:
+            break
+    assert info["num_steps"] == env.sim.steps
+    env.close()
+
+
+@needs_habitat
+def test_base_drives_as_far_as_commanded(sim: Simulator) -> None:
+    sim.reset(make_episode("tidy_house", "val", 0))
+    x, y, yaw = sim.base
+    for _ in range(30):
+        sim.step({"base_vel": np.array([0.0, 1.0], np.float32)})
+    assert math.remainder(sim.base[2] - yaw, math.tau) == pytest.approx(1.5, abs=0.05)
+    assert sim.base[:2] == pytest.approx((x, y), abs=0.02)
+    before = sim.base
+    for _ in range(6):
+        sim.step({"base_vel": np.array([0.5, 0.0], np.float32)})
+    went = sim.base - before
+    assert went[:2] == pytest.approx(0.1 * np.array([math.cos(before[2]), math.sin(before[2])]), abs=0.02)
+    assert sim.path_m == pytest.approx(0.1, abs=0.03)
+
+
+@needs_habitat
+def test_arm_moves_as_far_as_commanded(sim: Simulator) -> None:
+    sim.reset(make_episode("tidy_house", "val", 0))
+    action = np.array([0.5, 1.0, 0.0, -1.0, 0.0, 0.0, 0.3], np.float32)
+    for _ in range(20):
+        sim.step({"arm_action": action})
+    for _ in range(10):
+        sim.step({})
+    assert sim.arm - robot.REST_Q == pytest.approx(20 * 0.0125 * action, abs=0.01)
+
+
+@needs_habitat
+def test_suction_takes_what_it_touches_and_keeps_it(sim: Simulator) -> None:
+    """Over a can, straight down: no hold while the cup is in the air, one as soon as it touches; then up with it."""
+    episode = make_episode("tidy_house", "val", 0)
+    sim.reset(episode)
+    name = "005_tomato_soup_can"
+    sim.hold(name)
+    for _ in range(15):
+        sim.step(GRASP)
+    assert sim.held == name
+    apart = float(np.linalg.norm(sim.object_pos(name) - sim.ee_pos))
+    assert apart < 0.1
+    height = sim.object_pos(name)[2]
+    sim.step({})
+    assert sim.held == ""
+    for _ in range(20):
+        sim.step(GRASP)  # falling free of the cup, it is not caught again
+    assert sim.object_pos(name)[2] < height - 0.2
+
+
+@needs_habitat
+def test_the_same_actions_lead_to_the_same_state(sim: Simulator) -> None:
+    """Whatever was played before: films are replays, and workers play what comes."""
+    episode = make_episode("tidy_house", "val", 1)
+    rng = np.random.default_rng(0)
+    actions = [{part: rng.uniform(-1, 1, size).astype(np.float32) for part, size in SIZES.items()} for _ in range(40)]
+    states = []
+    for resets in (1, 2, 1):
+        for _ in range(resets):
+            sim.reset(make_episode("tidy_house", "val", 2))
+            sim.reset(episode)
+        for action in actions:
+            sim.step(action)
+        states.append(sim.state())
+    assert np.array_equal(states[0], states[1])
+    assert np.array_equal(states[0], states[2])
+
+
+@needs_habitat
+def test_action_that_is_not_finite_is_refused(sim: Simulator) -> None:
+    sim.reset(make_episode("tidy_house", "val", 0))
+    with pytest.raises(SimulationError, match="not finite"):
+        sim.step({"arm_action": np.full(7, np.nan, np.float32)})
+
+
+@needs_habitat
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["eval", "navigate", "--skills", "oracle", "--episodes", "2"], "2/2"),
+        (["eval", "pick", "--skills", "zoo", "--episodes", "2"], "pick"),
+        (["eval", "pick", "--skills", "oracle", "--episodes", "2", "--no-skill-nav"], "pick"),
+    ],
+)
+def test_evaluation(cache: Path, arguments: list[str], said: str) -> None:
+    from tpsrl.commands import cli
+
+    result = CliRunner().invoke(cli, [*arguments, "--sim", "habitat"])
+    assert result.exit_code == 0, result.output
+    assert said in result.output
+
+
+@needs_habitat
+def test_training(cache: Path, tmp_path: Path) -> None:
+    from tpsrl.commands import cli
+
+    small = ["train.num_envs=2", "train.rollout_length=64", "demonstrations.rounds=0", "train.mini_batches=2"]
+    out = ["--out", str(tmp_path / "run"), "--steps", "256"]
+    result = CliRunner().invoke(cli, ["train-skill", "pick", "--sim", "habitat", *out, *small])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "run" / "policy.safetensors").is_file()
+
+
+@needs_habitat
+def test_film(cache: Path, tmp_path: Path) -> None:
+    """In a process of its own: habitat-sim's OpenGL does not get on with another in the same one."""
+    film = tmp_path / "film.mp4"
+    command = ["render", "navigate", "--skills", "oracle", "--sim", "habitat", "--out", str(film)]
+    done = subprocess.run([sys.executable, "-m", "tpsrl", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"{film}: success" in done.stdout
+    assert film.stat().st_size > 10_000
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("exported")
+    export(folder, "val", scenes=1, episodes=2)
+    return folder
+
+
+@needs_habitat
+@pytest.mark.parametrize("name", [*SCENARIOS, *SKILLS])
+def test_habitat_labs_own_task(exported: Path, name: str) -> None:
+    """Every HAB task of habitat-lab's: composed, reset and stepped, with our names and spaces."""
+    from hab.habitat.task import HabitatTask
+
+    env = HabitatTask(name, exported, index=1)
+    seen, info = env.reset(seed=0)
+    assert env.habitat.current_episode.episode_id == "1"
+    assert env.observation_space.contains(seen)
+    assert info["success"] is False
+    done = False
+    for _ in range(5):
+        action: dict[str, Any] = {part: np.zeros(size, np.float32) for part, size in SIZES.items()}
+        action["grip_action"][:] = 1.0 if name == "place" else -1.0
+        seen, reward, terminated, truncated, info = env.step(action)
+        done = terminated or truncated
+        assert env.observation_space.contains(seen) and math.isfinite(reward)
+        assert not done, info
+    if "ee_pos" in seen:  # of an arm at rest, in our base frame
+        assert seen["ee_pos"] == pytest.approx((0.642, -0.24, 0.913), abs=0.03)
+    if name in SCENARIOS:
+        sensors = ScenarioEnv(name, "val", index=20).reset(seed=0)[0]
+        assert {k: v.shape for k, v in seen.items() if k != "head_depth"}.items() <= {
+            k: v.shape for k, v in sensors.items()
+        }.items()
+    env.close()
+
+
+@needs_habitat
+def test_missing_episodes_are_named(tmp_path: Path) -> None:
+    from hab.habitat.task import HabitatTask
+
+    with pytest.raises(FileNotFoundError, match="tpsrl export habitat"):
+        HabitatTask("pick", tmp_path)
