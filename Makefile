@@ -8,7 +8,7 @@ TEST_STAMP := $(VENV)/installed-for-tests
 GL_PACKAGES := libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 BROWSER_PACKAGES := chromium chromium-driver
 
-.PHONY: demo test test-slow bench lint clean
+.PHONY: demo test test-slow bench lint habitat clean
 
 demo: $(STAMP)
 	$(BIN)/tpsrl eval tidy_house --skills oracle --split val --episodes 5 --json outputs/demo/tidy_house.json
@@ -31,6 +31,12 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# habitat-lab, for --sim habitat; habitat-sim itself is in no registry of pip's (docs/habitat.md).
+habitat: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[habitat]"
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-habitat.txt
+	$(BIN)/tpsrl doctor
+
 # torch first and by name: asked for through a range, pip would take several GB of CUDA packages with it.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -42,9 +48,10 @@ $(STAMP): pyproject.toml constraints.txt
 	fi
 	touch $@
 
-# What only tests need: Rerun, which is large, and a browser.
-$(TEST_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,rerun]"
+# What only tests need: Rerun, which is large, habitat-lab and a browser.
+$(TEST_STAMP): $(STAMP) requirements-habitat.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,rerun,habitat]"
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-habitat.txt
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; then \
 	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(BROWSER_PACKAGES)) >/dev/null 2>&1 \
 	    || echo "no Chromium: the tests of the gallery's page are skipped"; \

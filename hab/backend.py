@@ -7,8 +7,8 @@ from hab.simulator import Simulator
 SIMULATORS = ("mujoco", "habitat")
 
 
-def make_simulator(name: str = "mujoco") -> Simulator:
-    """Return a new simulator.
+def make_simulator(name: str = "mujoco", films: bool = False) -> Simulator:
+    """Return a new simulator; `films`: whether `render_rgb` will be called, which habitat-sim wants to know before.
 
     Raises `ValueError` for an unknown name, and `RuntimeError` for one that is not installed (`unavailable`).
     """
@@ -21,7 +21,7 @@ def make_simulator(name: str = "mujoco") -> Simulator:
         raise RuntimeError(reason)
     from hab.habitat.simulator import HabitatSimulator
 
-    return HabitatSimulator()
+    return HabitatSimulator(films)
 
 
 def unavailable(name: str) -> str:

@@ -51,7 +51,7 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
             raise ValueError(f"unknown scenario {scenario!r}; choose from {', '.join(SCENARIOS)}")
         self.scenario, self.split, self.obs, self.render_mode = scenario, split, obs, render_mode
         self._sampler = EpisodeSampler(split, index)
-        self.sim = make_simulator(sim)
+        self.sim = make_simulator(sim, films=render_mode == "rgb_array")
         self.action_space = action_space(tuple(SIZES))
         self.observation_space = scenario_space(obs, TARGETS[scenario])
 

@@ -154,7 +154,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.split, self.obs, self.base_movement = split, obs, base_movement
         self.action_repeat, self._chain_starts = action_repeat, chain_starts
         self.render_mode = render_mode
-        self.sim = make_simulator(sim)
+        self.sim = make_simulator(sim, films=render_mode == "rgb_array")
         self.action_space = action_space(self.action_parts(base_movement))
         self.observation_space = self.observed_space(obs)
         self.goal = Goal((0.0, 0.0, 0.0))

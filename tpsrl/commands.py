@@ -1,4 +1,5 @@
-"""`tpsrl`: train-skill, publish-skill, skills, eval, ablate, render, gallery, plan, export, doctor.
+"""`tpsrl`: train-skill, publish-skill, skills, eval, ablate, render, gallery, plan, export, data,
+doctor.
 
 Exit codes: 0 done, 2 bad usage or input, 1 failure. Bad input of any kind ends in one line on stderr. Rooms are
 imported inside the commands, so `--help` is immediate.
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +20,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
+from hab.backend import unavailable
 from hab.episodes import POLICIES, SCENARIOS, SPLITS
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
 from hab.sensors import OBSERVATION_SETS
@@ -437,6 +441,36 @@ def export_habitat_command(folder: Path, split: str, scenes: int, episodes: int)
         f"{folder}: {scenes} apartments ({', '.join(map(str, made.seeds))}), the robot, "
         f"and {episodes} episodes of each of {len(made.files)} tasks"
     )
+
+
+@cli.group("data")
+def data_group() -> None:
+    """Get data that others publish."""
+
+
+@data_group.command("habitat")
+@click.argument("folder", metavar="DIR", type=Path)
+@click.option("--run", is_flag=True, help="Download it now, instead of printing the command.")
+def data_habitat_command(folder: Path, run: bool) -> None:
+    """Say which of HAB's official data DIR lacks, and the command of habitat-sim that downloads it."""
+    from hab.habitat.data import absent, download_command
+
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file; name a folder")
+    missing = absent(folder)
+    for dataset in missing:
+        click.echo(f"missing: {dataset.what} ({folder / dataset.place}); licence: {dataset.page}", err=True)
+    if not missing:
+        click.echo(f"{folder}: nothing is missing")
+        return
+    command = download_command(folder, missing)
+    if not run:
+        click.echo(shlex.join(command))
+        return
+    if reason := unavailable("habitat"):
+        raise BadInput(f"--run: {reason}")
+    if code := subprocess.run(command, check=False).returncode:
+        raise Failure(f"habitat-sim's downloader ended with exit code {code}: {shlex.join(command)}")
 
 
 @cli.command("doctor")

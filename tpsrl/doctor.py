@@ -7,8 +7,10 @@ import platform
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from pathlib import Path
 
+from hab.backend import unavailable
+from hab.habitat.data import absent
 from hab.mujoco.gl import GL_BACKENDS, SYSTEM_PACKAGES, wanted_backends
 from planner.zoo import ZOO, entries
 from tpsrl import __version__
@@ -25,6 +27,8 @@ PACKAGES = (
     "omegaconf",
     "imageio-ffmpeg",
 )
+DATA_FOLDER = "data"
+"""Where habitat-lab's own configurations look."""
 GL_ADVICE = f"apt-get install {SYSTEM_PACKAGES} (Debian's names)"
 _DRAW = """
 import mujoco, numpy
@@ -52,13 +56,11 @@ def report() -> tuple[str, bool]:
 
     error = _mujoco_error()
     lines += ["", "simulators", f"  mujoco: {'works' if not error else f'does not work: {error}'}"]
-    if find_spec("habitat_sim") and find_spec("habitat"):
-        lines.append("  habitat: installed")
-    else:
-        lines.append(
-            "  habitat: not installed (optional): conda install habitat-sim withbullet -c conda-forge -c aihabitat, "
-            "then pip install 'tpsrl[habitat]' && pip install --no-deps habitat-lab"
-        )
+    lines.append(f"  habitat: {unavailable('habitat') or 'installed, with Bullet'} (optional)")
+    lines += [
+        f"    official data: {dataset.what} not in {DATA_FOLDER}: tpsrl data habitat {DATA_FOLDER} --run"
+        for dataset in absent(Path(DATA_FOLDER))
+    ]
 
     errors = gl_errors()
     lines += ["", "OpenGL back ends (rendering: depth observations and videos)"]

@@ -90,7 +90,7 @@ def render_scenario(
     """
     if simulator == "mujoco":  # habitat-sim draws by itself, and not beside another OpenGL
         prepare_rendering()
-    sim = make_simulator(simulator)
+    sim = make_simulator(simulator, films=True)
     episode = make_episode(scenario, split, index)
     moments: list[Moment] = []
     sim.reset(episode)
@@ -128,7 +128,9 @@ def render_skill(
 
     if simulator == "mujoco":
         prepare_rendering()
-    env = make_env(skill, split=split, obs=obs, base_movement=agent.skill_nav, index=index, sim=simulator)
+    env = make_env(
+        skill, split=split, obs=obs, base_movement=agent.skill_nav, index=index, render_mode="rgb_array", sim=simulator
+    )
     task: Any = env.unwrapped
     moments: list[Moment] = []
     try:

@@ -69,20 +69,18 @@ def overrides(folder: Path, name: str, split: str) -> dict[str, Any]:
         f"{agent}.joint_start_noise": 0.0,
         f"{agent}.sim_sensors.head_depth_sensor.width": robot.DEPTH_SIZE,
         f"{agent}.sim_sensors.head_depth_sensor.height": robot.DEPTH_SIZE,
-        f"{agent}.sim_sensors.third_rgb_sensor.width": 1,
-        f"{agent}.sim_sensors.third_rgb_sensor.height": 1,
         "habitat.task.actions.arm_action.grip_controller": "SuctionGraspAction",
         "habitat.task.actions.base_velocity.lin_speed": ratio * BASE_MAX_M_S,
         "habitat.task.actions.base_velocity.ang_speed": ratio * BASE_MAX_RAD_S,
     }
 
 
-COLOUR = "+habitat/simulator/sim_sensors@habitat.simulator.agents.main_agent.sim_sensors.third_rgb_sensor"
-"""Colour pictures can be had of a simulator only if it was made with a sensor of that kind."""
+def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = None, colour: bool = False) -> Any:
+    """Return habitat-lab's configuration of a scenario or skill with our overrides, and `more` of them.
 
-
-def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = None) -> Any:
-    """Return habitat-lab's configuration of a scenario or skill with our overrides, and `more` of them."""
+    `colour`: with a colour sensor, without which no colour picture can be had later. It takes habitat-sim six seconds
+    more to start under software OpenGL.
+    """
     quiet()
     from habitat.config.default import get_config
     from habitat.datasets.rearrange import rearrange_dataset
@@ -91,9 +89,12 @@ def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = N
     rearrange_dataset.check_and_gen_physics_config = lambda: None
     _meet_older_habitat_sim()
     settings = {**overrides(folder, name, split), **(more or {})}
+    third = "habitat.simulator.agents.main_agent.sim_sensors.third_rgb_sensor"
+    if colour:
+        settings |= {f"{third}.width": 1, f"{third}.height": 1}
     # The stop action comes with the scenarios; skills get it, too.
     stop = ["habitat/task/rearrange/actions=fetch_suction_arm_base_stop"] if "/skills/" in CONFIGS[name] else []
-    groups = [*stop, f"{COLOUR}=third_rgb_sensor"]
+    groups = [*stop, *([f"+habitat/simulator/sim_sensors@{third}=third_rgb_sensor"] if colour else [])]
     return get_config(CONFIGS[name], overrides=groups + [f"{key}={_text(value)}" for key, value in settings.items()])
 
 

@@ -59,13 +59,16 @@ def cache_folder() -> Path:
 class HabitatSimulator:
     """`hab.simulator.Simulator` on habitat-sim and habitat-lab."""
 
-    def __init__(self) -> None:
+    def __init__(self, films: bool = False) -> None:
+        """`films`: whether `render_rgb` will be called (`lab.compose`)."""
+        self._films = films
         self.steps = 0
         self.force_n = 0.0
         self.path_m = 0.0
         self.dropped = False
         self._folder = Path()
         self._env: Any = None
+        self._config: Any = None
         self._stepped = False
         self._effort = np.zeros(2)
         self._camera_yaw: float | None = None
@@ -273,6 +276,8 @@ class HabitatSimulator:
 
     def render_rgb(self, width: int, height: int, overlays: Sequence[Overlay] = ()) -> NDArray[np.uint8]:
         """(height, width, 3) third-person view from where the embedded simulator has it; overlays are not drawn."""
+        if not self._films:
+            raise RuntimeError("this simulator draws no colours: make it with films=True")
         name = f"third_person_{width}x{height}"
         if name not in self._sim.sensors:
             self._add_camera(name, width, height)
@@ -322,28 +327,22 @@ class HabitatSimulator:
 
     def _start(self, episode: Any) -> None:
         """Make habitat-lab's environment: an empty task, with HAB's robot, actions and simulator."""
-        config = lab.compose(
-            self._folder,
-            "tidy_house",
-            "val",
-            {
-                "habitat.task.type": "RearrangeEmptyTask-v0",
-                "habitat.simulator.needs_markers": True,
-            },
-        )
         import habitat
         import magnum
         from habitat.config.read_write import read_write
         from habitat.datasets.rearrange.rearrange_dataset import RearrangeDatasetV0
 
-        with read_write(config):
-            config.habitat.task.measurements = {}
-            config.habitat.task.lab_sensors = {}
+        if self._config is None:
+            empty = {"habitat.task.type": "RearrangeEmptyTask-v0", "habitat.simulator.needs_markers": True}
+            self._config = lab.compose(self._folder, "tidy_house", "val", empty, self._films).habitat
+            with read_write(self._config):
+                self._config.task.measurements = {}
+                self._config.task.lab_sensors = {}
         dataset = RearrangeDatasetV0()
-        dataset.config = config.habitat.dataset
+        dataset.config = self._config.dataset
         dataset.episodes = [episode]
-        self._mn, self._writable, self._config = magnum, read_write, config.habitat
-        self._env = habitat.Env(config.habitat, dataset=dataset)
+        self._mn, self._writable = magnum, read_write
+        self._env = habitat.Env(self._config, dataset=dataset)
         self._sim = self._env.sim
 
     def _find(self) -> None:

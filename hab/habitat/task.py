@@ -98,7 +98,7 @@ class HabitatTask(gymnasium.Env[Any, Any]):
         measured = dict(self._env.habitat_env.get_metrics())
         force = measured.pop(_FORCE, {})
         return {
-            **{_RENAMED.get(name, name): value for name, value in measured.items()},
+            **{_RENAMED.get(str(name), str(name)): value for name, value in measured.items()},
             "success": bool(self._env._episode_success()),
             "robot_force": float(force.get("instant", 0.0)),
             "accumulated_force": float(force.get("accum", 0.0)),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hab.backend import unavailable
 from tpsrl import __version__
 from tpsrl.cli import main
 
@@ -114,7 +115,8 @@ def test_eval_writes_the_report_and_the_trace(tpsrl: Run, tmp_path: Path) -> Non
 def test_doctor_names_simulators_and_back_ends(tpsrl: Run) -> None:
     code, out = tpsrl("doctor")
     assert code == 0
-    assert "mujoco: works" in out and "habitat: not installed" in out
+    assert "mujoco: works" in out and f"habitat: {unavailable('habitat') or 'installed'}" in out
+    assert "tpsrl data habitat data --run" in out
     assert all(f"  {kind}: " in out for kind in ("egl", "osmesa", "glfw"))
 
 

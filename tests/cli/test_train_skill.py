@@ -41,7 +41,7 @@ BAD = {
     "unknown skill": (["pik"], "did you mean 'pick'"),
     "unknown option": (["pick", "--observations", "laser"], "No such option"),
     "unknown observation set": (["pick", "--obs", "lasr"], "did you mean 'laser'"),
-    "simulator that is not there": (["pick", "--sim", "habitat"], "only mujoco is built in"),
+    "simulator that is not there": (["pick", "--sim", "gazebo"], "choose from mujoco, habitat"),
     "navigate must drive": (["navigate", "--no-nav"], "leave it out"),
     "rearrange has no oracle": (["rearrange", "demonstrations.rounds=1"], "no oracle"),
     "no steps": (["pick", "--steps", "0"], "0 is not in the range"),

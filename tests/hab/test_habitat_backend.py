@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hab.actions import SIZES
 from hab.backend import make_simulator, unavailable
 from hab.episodes import SCENARIOS, SKILLS, make_episode
 from hab.habitat import lab
+from hab.habitat.data import DATASETS
 from hab.habitat.export import export
 from hab.habitat.simulator import CACHE_VARIABLE
 from hab.objects import OBJECTS
@@ -55,7 +57,7 @@ def test_what_is_missing_is_said_in_one_line() -> None:
         with pytest.raises(RuntimeError, match="habitat"):
             make_simulator("habitat")
         result = CliRunner().invoke(cli, ["eval", "pick", "--sim", "habitat", "--episodes", "1"])
-        assert reason in str(result.exception)
+        assert result.exit_code != 0 and reason in result.output
     with pytest.raises(ValueError, match="choose from mujoco, habitat"):
         unavailable("gazebo")
 
@@ -250,3 +252,31 @@ def test_missing_episodes_are_named(tmp_path: Path) -> None:
 
     with pytest.raises(FileNotFoundError, match="tpsrl export habitat"):
         HabitatTask("pick", tmp_path)
+
+
+@pytest.mark.skipif(find_spec("habitat") is None, reason=lab.INSTALL_LAB)
+def test_habitat_lab_has_what_we_set() -> None:
+    """habitat-lab's files, unimported (they import habitat-sim): each configuration, and each key we override."""
+    package = find_spec("habitat")
+    assert package is not None and package.origin is not None
+    folder = Path(package.origin).parent / "config"
+    for file in lab.CONFIGS.values():
+        assert (folder / file).is_file()
+    fields = set(re.findall(r"^    (\w+):", (folder / "default_structured_configs.py").read_text(), re.M))
+    for key in lab.overrides(Path("x"), "pick", "val"):
+        leaf = key.rsplit(".", 1)[1]
+        assert leaf in fields, key
+    stop = folder / "habitat" / "task" / "rearrange" / "actions" / "fetch_suction_arm_base_stop.yaml"
+    actions = stop.read_text()
+    assert "arm_action" in actions and "base_velocity" in actions and "rearrange_stop" in actions
+
+
+def test_official_data_is_told_of(tmp_path: Path) -> None:
+    from tpsrl.commands import cli
+
+    result = CliRunner().invoke(cli, ["data", "habitat", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "habitat_sim.utils.datasets_download --uids replica_cad_dataset rearrange_dataset_v2" in result.output
+    for dataset in DATASETS:
+        (tmp_path / dataset.place).mkdir(parents=True)
+    assert "nothing is missing" in CliRunner().invoke(cli, ["data", "habitat", str(tmp_path)]).output
