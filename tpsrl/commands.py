@@ -394,7 +394,8 @@ def publish_skill_command(
 @click.option("--episode", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--nav-skill/--no-nav-skill", default=True, help="With the Navigate steps, or without (NoNav).")
 @click.option("--pddl", is_flag=True, help="Print the domain and problem files instead.")
-def plan_command(scenario: str, split: str, episode: int, nav_skill: bool, pddl: bool) -> None:
+@click.option("--habitat", "folder", type=Path, metavar="DIR", help="Episode N of a folder of tpsrl export habitat.")
+def plan_command(scenario: str, split: str, episode: int, nav_skill: bool, pddl: bool, folder: Path | None) -> None:
     """Print an episode's plan: ground actions, the skills that play them and the interactions they make."""
     from rich.table import Table
 
@@ -402,7 +403,18 @@ def plan_command(scenario: str, split: str, episode: int, nav_skill: bool, pddl:
     from planner.problem import problem_pddl
     from planner.task_planner import domain_pddl, plan
 
-    start = make_episode(scenario, split, episode)
+    if folder is None:
+        start = make_episode(scenario, split, episode)
+    else:
+        from hab.habitat.episodes import read_episode
+
+        file = folder / "episodes" / split / f"{scenario}.json.gz"
+        if not file.is_file():
+            raise BadInput(f"--habitat: {file} is missing; tpsrl export habitat {folder} --split {split} writes it")
+        try:
+            start = read_episode(file, episode)
+        except ValueError as error:
+            raise BadInput(f"--habitat: {error}") from error
     scene = load_scene(start.scene_seed)
     if pddl:
         click.echo(domain_pddl() + "\n" + problem_pddl(start, scene), nl=False)

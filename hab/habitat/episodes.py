@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hab.episodes import SCENARIOS, SKILLS, Episode, load_scene, make_episode
+import numpy as np
+
+from hab.episodes import SCENARIOS, SKILLS, Episode, Target, load_scene, make_episode
 from hab.habitat import apartments
-from hab.habitat.frames import matrix, to_habitat, yaw_quat
-from hab.scene import Scene, Vec3
+from hab.habitat.frames import from_habitat, matrix, to_habitat, yaw_quat
+from hab.openings import rotated
+from hab.scene import Receptacle, Scene, Vec3
 
 MARKER = "cab_push_point_{}"
 TASK_MARKER = MARKER.format(5)
@@ -131,6 +135,56 @@ def write_episodes(folder: Path, split: str, indices: list[int], dataset: str) -
         content = json.dumps({"episodes": made}, separators=(",", ":")).encode()
         files[name].write_bytes(gzip.compress(content, mtime=0))
     return files
+
+
+def read_episode(file: Path, number: int) -> Episode:
+    """Return an episode of an exported file as ours, from what habitat-lab would read: poses, targets and joints.
+
+    Raises `ValueError` where the file has no such episode, or one that is not of our apartments.
+    """
+    episodes = json.loads(gzip.decompress(file.read_bytes()))["episodes"]
+    if not 0 <= number < len(episodes):
+        raise ValueError(f"{file} holds the episodes 0 to {len(episodes) - 1}, not {number}")
+    fields = episodes[number]
+    ours = fields["info"].get("tpsrl")
+    if ours is None:
+        raise ValueError(f"{file}: episode {number} plays in {fields['scene_id']}, which is no apartment of ours")
+    scene = load_scene(int(fields["scene_id"].removeprefix(apartments.scene_name(0)[:-1])))
+    objects = {}
+    for name, pose in fields["rigid_objs"]:
+        ahead = from_habitat([pose[row][0] for row in range(3)])  # the object's own x axis
+        objects[name.removesuffix(".object_config.json")] = _place(pose), math.atan2(ahead[1], ahead[0])
+    joints = {
+        part.name: float(state)
+        for part in scene.articulations
+        for link, state in fields["ao_states"]
+        .get(handle(apartments.articulated_name(part.kind, scene.seed)), {})
+        .items()
+        if int(link) == apartments.joint_index(part)
+    }
+    targets = []
+    for held, pose in fields["targets"].items():
+        name, goal = held.removesuffix("_:0000"), _place(pose)
+        start = objects[name][0]
+        targets.append(Target(name, _under(scene, start).name, _under(scene, goal).name, start, goal))
+    x, y, _ = from_habitat(fields["start_position"])
+    _, turn, _, w = fields["start_rotation"]
+    robot = (x, y, 2.0 * math.atan2(turn, w))
+    return Episode(ours["scenario"], ours["split"], ours["index"], scene.seed, robot, objects, joints, tuple(targets))
+
+
+def _place(pose: list[list[float]]) -> Vec3:
+    return from_habitat([pose[row][3] for row in range(3)])
+
+
+def _under(scene: Scene, position: Vec3) -> Receptacle:
+    """Return the surface that a position is above, the highest of them."""
+    below = []
+    for receptacle in scene.receptacles:
+        along, across = rotated(-receptacle.yaw, np.subtract(position[:2], receptacle.center[:2]))
+        if abs(along) <= receptacle.half_extents[0] + 1e-3 and abs(across) <= receptacle.half_extents[1] + 1e-3:
+            below.append(receptacle)
+    return max((r for r in below if r.center[2] < position[2]), key=lambda r: r.center[2])
 
 
 def _receptacle(scene: Scene, name: str) -> list[str | int]:
