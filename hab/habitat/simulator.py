@@ -152,7 +152,6 @@ class HabitatSimulator:
             arm_action=np.zeros(7) if arm is None else np.array(arm, dtype=np.float64),
             grip_action=1.0 if suction else -1.0,
         )
-        self._bound_targets()
         moved = (0.0, 0.0) if velocity is None else (float(velocity[0]), float(velocity[1]))
         actions["base_velocity"].step(base_vel=moved)
         self._keep_on_floor()
@@ -398,15 +397,6 @@ class HabitatSimulator:
             keep_T=ee.inverted() @ found.transformation,
             should_open_gripper=False,
         )
-
-    def _bound_targets(self) -> None:
-        """Keep the motors' targets where ours may be: habitat-lab lets a blocked joint's run away from it."""
-        q, target = self.arm, self.arm_target
-        low = np.maximum(q - robot.ARM_WINDUP_RAD, robot.Q_MIN)
-        high = np.minimum(q + robot.ARM_WINDUP_RAD, robot.Q_MAX)
-        bounded = np.minimum(np.maximum(target, low), high)
-        if not np.array_equal(bounded, target):
-            self._robot.arm_motor_pos = bounded
 
     def _keep_on_floor(self) -> None:
         """Undo the few centimetres by which the navigation mesh lies above the floor."""
