@@ -323,7 +323,8 @@ def test_the_saved_policy_and_configuration_make_the_network_again(trained: tupl
 def test_resume_goes_on_with_the_runs_own_configuration(copied: Path) -> None:
     printed = train("pick", "--resume", "--out", str(copied), "--steps", "128")
     assert "128 of 128 steps, 64 of them now" in printed
-    assert steps_logged(copied) == [64, 128]
+    logged = steps_logged(copied)  # a slow machine logs in between, too
+    assert (logged[0], logged[-1]) == (64, 128) and logged == sorted(set(logged))
     assert len(json.loads((copied / "run.json").read_text())["sessions"]) == 2
     old, new = (OmegaConf.load(copied / name) for name in ("config.1.yaml", "config.yaml"))
     assert (old.train.total_steps, new.train.total_steps) == (64, 128)
