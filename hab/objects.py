@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hab.scene import Geom, Rgba
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.scene import Geom, Quat, Rgba, Vec3
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,19 @@ class ObjectModel:
     def grasp_height_m(self) -> float:
         """Height above the centre of mass at which a cup coming straight down meets the object."""
         return self.geoms[0].pos[2] + self.geoms[0].size[{"box": 2, "cylinder": 1, "sphere": 0}[self.geoms[0].shape]]
+
+
+def held_pose(name: str, ee_pos: NDArray[np.float64], yaw: float, tilt_rad: float) -> tuple[Vec3, Quat]:
+    """Return the position (m) and orientation (scalar first) of an object put to the cup by its grasp point.
+
+    It is upright, or leans: its foot towards a robot whose base heads for `yaw`, by `tilt_rad`.
+    """
+    # Its axis, from the grasp point down, swings back in the robot's vertical plane.
+    back, depth = math.sin(tilt_rad), OBJECTS[name].grasp_height_m
+    axis = np.array([-back * math.cos(yaw), -back * math.sin(yaw), -math.cos(tilt_rad)])
+    x, y, z = (ee_pos + depth * axis).tolist()
+    lean = math.sin(0.5 * tilt_rad)
+    return (x, y, z), (math.cos(0.5 * tilt_rad), -lean * math.sin(yaw), lean * math.cos(yaw), 0.0)
 
 
 def _box(name: str, mass_kg: float, size_m: tuple[float, float, float], rgba: Rgba, label: Rgba) -> ObjectModel:

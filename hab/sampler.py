@@ -23,15 +23,15 @@ class EpisodeSampler:
         self._index = index
         self._apartments = len(SPLIT_SEEDS[split])
         self._rounds = EPISODES[split] // self._apartments
-        self.restart()
+        self._draws = self._apartment = 0
 
-    def restart(self) -> None:
-        """Start with a new apartment (the generator was seeded again)."""
-        self._draws = 0
-        self._apartment = 0
+    def draw(self, rng: np.random.Generator, options: dict[str, Any] | None = None, restart: bool = False) -> int:
+        """Return the next episode's index: the one that the reset's options ask for, the fixed one, or a drawn one.
 
-    def draw(self, rng: np.random.Generator, options: dict[str, Any] | None = None) -> int:
-        """Return the next episode's index: the one that the reset's options ask for, the fixed one, or a drawn one."""
+        `restart`: start with a new apartment, because the generator was seeded again.
+        """
+        if restart:
+            self._draws = self._apartment = 0
         wanted = (options or {}).get("index", self._index)
         if wanted is not None:
             return int(wanted)

@@ -59,9 +59,9 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         super().reset(seed=seed)
-        if seed is not None:
-            self._sampler.restart()
-        episode = make_episode(self.scenario, self.split, self._sampler.draw(self.np_random, options))
+        episode = make_episode(
+            self.scenario, self.split, self._sampler.draw(self.np_random, options, restart=seed is not None)
+        )
         self.sim.reset(episode)
         self._sensors = ScenarioSensors(self.sim, self.obs)
         self._objects = tuple(target.object for target in episode.targets)

@@ -13,6 +13,8 @@ LOW_CEILING_M = 0.60
 
 Vec3 = tuple[float, float, float]
 Rgba = tuple[float, float, float, float]
+Quat = tuple[float, float, float, float]
+"""Orientation, scalar first."""
 
 DRAWER_OPEN_M = 0.45
 """Goal position of an opened drawer (m); hab_facts: success when joint > 0.45 - 0.05."""

@@ -254,9 +254,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         super().reset(seed=seed)
-        if seed is not None:
-            self._sampler.restart()
-        self._lay_out(self._sampler.draw(self.np_random, options))
+        self._lay_out(self._sampler.draw(self.np_random, options, restart=seed is not None))
         return self.observation(), self._info(self._state, False, "", {})
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:

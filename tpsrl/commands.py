@@ -1,5 +1,4 @@
-"""`tpsrl`: train-skill, publish-skill, skills, eval, ablate, render, gallery, plan, export, data,
-doctor.
+"""`tpsrl`: train-skill, publish-skill, skills, eval, ablate, render, gallery, plan, export, data, doctor.
 
 Exit codes: 0 done, 2 bad usage or input, 1 failure. Bad input of any kind ends in one line on stderr. Rooms are
 imported inside the commands, so `--help` is immediate.

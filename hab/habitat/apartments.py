@@ -17,13 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.habitat.frames import TO_HABITAT, Quat, matrix, quat_to_habitat, to_habitat, yaw_quat
+from hab.habitat.frames import TO_HABITAT, matrix, quat_to_habitat, to_habitat, yaw_quat
 from hab.habitat.meshes import geom_part, write_glb, write_parts
 from hab.habitat.urdf import Link, Shape, write_urdf
-from hab.mujoco.build import DOOR_KG, DRAWER_KG, FLOOR_MARGIN_M
+from hab.mujoco.build import (
+    DOOR_DAMPING,
+    DOOR_FRICTION,
+    DOOR_KG,
+    DRAWER_DAMPING,
+    DRAWER_FRICTION,
+    DRAWER_KG,
+    FLOOR_MARGIN_M,
+    volume,
+)
 from hab.objects import OBJECTS
-from hab.openings import rotated
-from hab.scene import Articulation, Furniture, Geom, Rgba, Scene, Vec3
+from hab.openings import link_to_world, rotated
+from hab.scene import Articulation, Furniture, Geom, Quat, Rgba, Scene, Vec3
 
 DATASET = "tpsrl.scene_dataset_config.json"
 PHYSICS = "physics_config.json"
@@ -161,21 +170,14 @@ def write_apartment(folder: Path, scene: Scene) -> None:
     )
 
 
-def articulated_pose(scene: Scene, kind: str) -> tuple[Vec3, float]:
-    """Return where the counter's or the fridge's root is (m, our frame: floor under its middle) and its yaw."""
-    first = next(a for a in scene.articulations if a.kind == kind)
-    piece = next(p for p in scene.furniture if p.name == first.furniture)
-    middle = _middle(piece, first.yaw)
-    return (middle[0], middle[1], 0.0), first.yaw
-
-
 def _write_articulated(folder: Path, scene: Scene, kind: str) -> tuple[Vec3, Quat]:
-    """Write a kitchen piece as URDF; return where its root is, in habitat's frame."""
-    root, yaw = articulated_pose(scene, kind)
+    """Write a kitchen piece as URDF; return where its root is (the floor under its middle), in habitat's frame."""
     parts = [a for a in scene.articulations if a.kind == kind]
     carcass = next(p for p in scene.furniture if p.name == parts[0].furniture)
+    yaw = parts[0].yaw
+    root, turn = to_habitat((*_middle(carcass, yaw), 0.0)), yaw_quat(yaw)
     base = Link("base", mass_kg=50.0, inertia=(10.0, 10.0, 10.0))
-    inverse = np.linalg.inv(matrix(to_habitat(root), yaw_quat(yaw)))
+    inverse = np.linalg.inv(matrix(root, turn))
     for geom in carcass.geoms:
         if geom.collides:
             pose = inverse @ matrix(to_habitat(geom.pos), quat_to_habitat(geom.quat))
@@ -202,22 +204,20 @@ def _write_articulated(folder: Path, scene: Scene, kind: str) -> tuple[Vec3, Qua
             "render_mode": "link_visuals",
         },
     )
-    return to_habitat(root), yaw_quat(yaw)
+    return root, turn
 
 
 def _moving(place: Path, part: Articulation, inverse: NDArray[np.floating]) -> Link:
     """Return a drawer or a door, its frame's origin on its joint."""
-    x, y = np.asarray(part.pos[:2]) + rotated(part.yaw, part.anchor[:2])
-    anchor = (float(x), float(y), part.pos[2] + part.anchor[2])
-    pose = inverse @ matrix(to_habitat(anchor), yaw_quat(part.yaw))
-    shift = (-part.anchor[0], -part.anchor[1], -part.anchor[2])
+    pose = inverse @ matrix(to_habitat(link_to_world(part, 0.0, part.anchor)), yaw_quat(part.yaw))
+    x, y, z = part.anchor
+    geoms = [replace(g, pos=(g.pos[0] - x, g.pos[1] - y, g.pos[2] - z)) for g in part.geoms]
+    solid = [geom for geom in geoms if geom.collides]
     mesh = f"{part.name}.glb"
-    write_glb(place / mesh, [geom_part(geom, shift) for geom in part.geoms])
+    write_glb(place / mesh, [geom_part(geom) for geom in geoms])
     door = part.kind == "fridge"
-    mass = DOOR_KG if door else DRAWER_KG
-    solid = [geom for geom in part.geoms if geom.collides]
-    moved = [replace(g, pos=(g.pos[0] + shift[0], g.pos[1] + shift[1], g.pos[2] + shift[2])) for g in solid]
-    x, y, z = np.sum([_moments(g, mass * _volume(g) / sum(map(_volume, moved))) for g in moved], axis=0)
+    mass, total = DOOR_KG if door else DRAWER_KG, sum(map(volume, solid))
+    moments = np.sum([_moments(geom, mass * volume(geom) / total) for geom in solid], axis=0)
     return Link(
         link_name(part),
         "base",
@@ -225,17 +225,13 @@ def _moving(place: Path, part: Articulation, inverse: NDArray[np.floating]) -> L
         (pose[:3, 3], pose[:3, :3]),
         to_habitat(part.axis),
         part.joint_range,
-        damping=1.0 if door else 8.0,
-        friction=1.5 if door else 2.0,
+        damping=DOOR_DAMPING if door else DRAWER_DAMPING,
+        friction=DOOR_FRICTION if door else DRAWER_FRICTION,
         mass_kg=mass,
-        inertia=(float(x), float(z), float(y)),
+        inertia=(float(moments[0]), float(moments[2]), float(moments[1])),
         mesh=mesh,
-        shapes=[_shape(geom, matrix(to_habitat(geom.pos), quat_to_habitat(geom.quat))) for geom in moved],
+        shapes=[_shape(geom, matrix(to_habitat(geom.pos), quat_to_habitat(geom.quat))) for geom in solid],
     )
-
-
-def _volume(box: Geom) -> float:
-    return math.prod(box.size)
 
 
 def _moments(box: Geom, mass_kg: float) -> NDArray[np.float64]:

@@ -154,14 +154,11 @@ def read_episode(file: Path, number: int) -> Episode:
     for name, pose in fields["rigid_objs"]:
         ahead = from_habitat([pose[row][0] for row in range(3)])  # the object's own x axis
         objects[name.removesuffix(".object_config.json")] = _place(pose), math.atan2(ahead[1], ahead[0])
-    joints = {
-        part.name: float(state)
-        for part in scene.articulations
-        for link, state in fields["ao_states"]
-        .get(handle(apartments.articulated_name(part.kind, scene.seed)), {})
-        .items()
-        if int(link) == apartments.joint_index(part)
-    }
+    joints = {}
+    for part in scene.articulations:
+        states = fields["ao_states"].get(handle(apartments.articulated_name(part.kind, scene.seed)), {})
+        if (state := states.get(str(apartments.joint_index(part)))) is not None:
+            joints[part.name] = float(state)
     targets = []
     for held, pose in fields["targets"].items():
         name, goal = held.removesuffix("_:0000"), _place(pose)

@@ -11,10 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.scene import Vec3
-
-Quat = tuple[float, float, float, float]
-"""Scalar first."""
+from hab.scene import Quat, Vec3
 
 TO_HABITAT = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
 """(3, 3) our vectors -> habitat's; its transpose goes back."""

@@ -11,7 +11,7 @@ import trimesh
 from trimesh.visual.material import PBRMaterial
 
 from hab.habitat.frames import TO_HABITAT, matrix
-from hab.scene import Geom, Rgba, Vec3
+from hab.scene import Geom, Rgba
 
 _ROUND = 24
 """Sides of what is round."""
@@ -29,10 +29,10 @@ class Part:
     """As in `Geom`."""
 
 
-def geom_part(geom: Geom, shift: Vec3 = (0.0, 0.0, 0.0)) -> Part:
-    """Return a primitive in habitat's axes, moved by `shift` (m, our axes) before."""
+def geom_part(geom: Geom) -> Part:
+    """Return a primitive in habitat's axes."""
     mesh = _shape(geom)
-    mesh.apply_transform(matrix((geom.pos[0] + shift[0], geom.pos[1] + shift[1], geom.pos[2] + shift[2]), geom.quat))
+    mesh.apply_transform(matrix(geom.pos, geom.quat))
     mesh.vertices = mesh.vertices @ TO_HABITAT.T
     if geom.shape in ("box", "cylinder"):
         mesh.unmerge_vertices()  # edges stay sharp: each face has normals of its own

@@ -25,9 +25,10 @@ from hab.episodes import Episode, load_grid, load_scene
 from hab.habitat import apartments, lab
 from hab.habitat.episodes import FRIDGE_MARKER, LABELS, habitat_episode, handle
 from hab.habitat.fetch import write_fetch
-from hab.habitat.frames import TO_HABITAT, Quat, from_habitat, matrix, quat_to_habitat, to_habitat
+from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat, to_habitat
 from hab.mujoco.rays import ray_directions
-from hab.objects import OBJECTS
+from hab.objects import OBJECTS, held_pose
+from hab.scene import Quat
 from hab.simulator import (
     VIEW_AHEAD_M,
     VIEW_DISTANCE_M,
@@ -121,13 +122,7 @@ class HabitatSimulator:
         if name not in OBJECTS:
             self._grasp.snap_to_marker(self._marker_names[name])
             return
-        yaw = float(self.base[2])
-        back, depth = math.sin(tilt_rad), OBJECTS[name].grasp_height_m
-        axis = np.array([-back * math.cos(yaw), -back * math.sin(yaw), -math.cos(tilt_rad)])
-        x, y, z = (float(value) for value in self.ee_pos + depth * axis)
-        lean = math.sin(0.5 * tilt_rad)
-        turn = (math.cos(0.5 * tilt_rad), -lean * math.sin(yaw), lean * math.cos(yaw), 0.0)
-        self._put(name, (x, y, z), turn)
+        self._put(name, *held_pose(name, self.ee_pos, float(self.base[2]), tilt_rad))
         self._snap(self._objects[name])
 
     def collides(self) -> bool:
@@ -235,7 +230,6 @@ class HabitatSimulator:
     def handle_pos(self, name: str) -> NDArray[np.float64]:
         """(3,) centre of a handle in the world (m)."""
         marker = self._markers[self._marker_names[name]]
-        marker.update()
         return np.array(from_habitat(marker.get_current_position()))
 
     def state(self) -> NDArray[np.float64]:

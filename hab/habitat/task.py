@@ -55,9 +55,8 @@ class HabitatTask(gymnasium.Env[Any, Any]):
     ) -> tuple[Observation, dict[str, Any]]:
         super().reset(seed=seed)
         if seed is not None:
-            self._sampler.restart()
             self._env.habitat_env.seed(seed)
-        index = self._sampler.draw(self.np_random, options) % len(self._episodes)
+        index = self._sampler.draw(self.np_random, options, restart=seed is not None) % len(self._episodes)
         self._env.habitat_env.current_episode = self._episodes[index]
         seen = self._env.reset()
         return self._observation(seen), self._info()

@@ -19,6 +19,10 @@ SCENE_GROUP, DECORATION_GROUP = 0, 4
 ANYTHING, STATIC = 1, 2
 """Collision bits: everything solid has the first one; furniture and floor have the second one, too."""
 DOOR_KG, DRAWER_KG = 8.0, 3.0
+DOOR_DAMPING, DRAWER_DAMPING = 1.0, 8.0
+"""N m s/rad and N s/m."""
+DOOR_FRICTION, DRAWER_FRICTION = 1.5, 2.0
+"""N m and N."""
 ROLLING_M = {"sphere": 0.004, "cylinder": 0.002}
 """Rolling resistance. Soft fruit does not roll away, nor does a can that is full of something thick or grainy (6 % of a
 soup can's weight): that is far above a hard ball's or an empty tube's."""
@@ -177,8 +181,8 @@ def _add_articulation(spec: mujoco.MjSpec, art: Articulation) -> None:
         pos=list(art.anchor),
         range=list(art.joint_range),
         limited=True,
-        damping=[1.0 if door else 8.0, 0, 0],
-        frictionloss=1.5 if door else 2.0,
+        damping=[DOOR_DAMPING if door else DRAWER_DAMPING, 0, 0],
+        frictionloss=DOOR_FRICTION if door else DRAWER_FRICTION,
         armature=0.01,
     )
     added = [(geom, _add_geom(body, geom, geom.name)) for geom in art.geoms]
@@ -205,12 +209,13 @@ def _add_object(spec: mujoco.MjSpec, model: ObjectModel, park: tuple[float, floa
 def _share_mass(added: list[tuple[Geom, mujoco.MjsGeom]], mass_kg: float) -> None:
     """Distribute a body's mass over its colliding geoms by volume."""
     solid = [(geom, shape) for geom, shape in added if geom.collides]
-    total = sum(_volume(geom) for geom, _ in solid)
+    total = sum(volume(geom) for geom, _ in solid)
     for geom, shape in solid:
-        shape.mass = mass_kg * _volume(geom) / total
+        shape.mass = mass_kg * volume(geom) / total
 
 
-def _volume(geom: Geom) -> float:
+def volume(geom: Geom) -> float:
+    """Return a shape's volume (m^3)."""
     a, b, c = geom.size
     match geom.shape:
         case "box":

@@ -31,7 +31,7 @@ from hab.episodes import Episode, load_grid, load_scene
 from hab.mujoco import fetch, rays
 from hab.mujoco.build import ANYTHING, STATIC, scene_to_spec
 from hab.mujoco.render import HeadCamera, ThirdPersonCamera
-from hab.objects import OBJECTS
+from hab.objects import OBJECTS, held_pose
 from hab.simulator import Overlay, SimulationError
 
 HOLD_FORCE_N = 100.0
@@ -129,14 +129,9 @@ class MujocoSimulator:
         The object is upright, or leans: its foot towards the robot by `tilt_rad`.
         """
         if name in self._object_qpos:
-            adr, yaw = self._object_qpos[name], float(self._base[2])
-            # Its axis, from the grasp point down, swings back in the robot's vertical plane.
-            back, depth = math.sin(tilt_rad), OBJECTS[name].grasp_height_m
-            axis = np.array([-back * math.cos(yaw), -back * math.sin(yaw), -math.cos(tilt_rad)])
-            self.data.qpos[adr : adr + 3] = self.ee_pos + depth * axis
-            lean = math.sin(0.5 * tilt_rad)
-            turn = (math.cos(0.5 * tilt_rad), -lean * math.sin(yaw), lean * math.cos(yaw), 0.0)
-            self.data.qpos[adr + 3 : adr + 7] = turn
+            adr = self._object_qpos[name]
+            position, turn = held_pose(name, self.ee_pos, float(self._base[2]), tilt_rad)
+            self.data.qpos[adr : adr + 3], self.data.qpos[adr + 3 : adr + 7] = position, turn
             mujoco.mj_forward(self.model, self.data)
         self._attach(name)
 
