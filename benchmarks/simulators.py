@@ -22,7 +22,7 @@ from hab.backend import make_simulator
 from hab.episodes import make_episode
 from hab.habitat import lab
 
-POSES, STEPS, FRAMES = 60, 300, 3
+POSES, STEPS, FRAMES, NAVIGATED = 60, 300, 3, 40
 PICTURE = Path(__file__).parent.parent / "docs" / "habitat_side_by_side.png"
 SENSORS = {"none": (), "laser": ("laser", "head_scan"), "depth": ("depth",)}
 
@@ -66,8 +66,32 @@ def measure(name: str) -> dict[str, Any]:
         read["geodesic"].append(sim.geodesic_distance(start, end) if name == "habitat" else field[where])  # type: ignore[attr-defined]
         if i < 2 * FRAMES and i % 2:
             read["frames"].append(sim.render_rgb(480, 360))
+    if name == "habitat":
+        read["navigated"] = navigate()
     speeds = {f"speed_{sensors}": speed(sim, keys) for sensors, keys in SENSORS.items()}
     return {key: np.array(value) for key, value in {**read, **speeds}.items()}
+
+
+def navigate() -> list[bool]:
+    """Return in which of habitat-lab's own nav_to_obj episodes its path finder's way led to success."""
+    from hab.habitat.export import export
+    from hab.habitat.follower import PathFollower
+    from hab.habitat.task import HabitatTask
+
+    successes = []
+    with tempfile.TemporaryDirectory() as folder:
+        export(Path(folder), "val", scenes=4, episodes=NAVIGATED)
+        env = HabitatTask("navigate", Path(folder))
+        for i in range(NAVIGATED):
+            env.reset(seed=i, options={"index": i})
+            follower = PathFollower(env.habitat.sim, tuple(map(float, env.habitat.task.nav_goal_pos)))  # type: ignore[arg-type]
+            done, info = False, {}
+            while not done:
+                *_, terminated, truncated, info = env.step(follower.action())
+                done = terminated or truncated
+            successes.append(bool(info["success"]))
+        env.close()
+    return successes
 
 
 def speed(sim: Any, sensors: tuple[str, ...]) -> float:
@@ -99,6 +123,7 @@ def report(ours: dict[str, NDArray[np.float64]], theirs: dict[str, NDArray[np.fl
     print(f"end effector: at most {1000 * np.abs(ours['ee'] - theirs['ee']).max():.4f} mm apart")
     off = (ours["geodesic"] - theirs["geodesic"]) / np.maximum(theirs["geodesic"], 1.0)
     print(f"geodesic distance: {100 * np.median(off):+.1f} % in the median, {100 * np.abs(off).max():.1f} % at most")
+    print(f"habitat-lab's nav_to_obj, its path finder: {int(theirs['navigated'].sum())} of {NAVIGATED} episodes")
     for sensors in SENSORS:
         a, b = float(ours[f"speed_{sensors}"]), float(theirs[f"speed_{sensors}"])
         print(f"control steps/s, sensors {sensors}: mujoco {a:,.0f}, habitat {b:,.0f}, ratio {a / b:.1f}")

@@ -450,7 +450,8 @@ def export_habitat_command(folder: Path, split: str, scenes: int, episodes: int)
         made = export(folder, split, scenes, episodes, done)
     click.echo(
         f"{folder}: {scenes} apartments ({', '.join(map(str, made.seeds))}), the robot, "
-        f"and {episodes} episodes of each of {len(made.files)} tasks"
+        f"and {episodes} episodes of each of {len(made.files)} tasks; "
+        + ("with navigation meshes" if made.navmeshes else "no navigation meshes: they need habitat-sim")
     )
 
 

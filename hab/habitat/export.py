@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hab.episodes import SPLITS, load_scene
+from hab.habitat import lab
 from hab.habitat.apartments import DATASET, write_apartment, write_dataset
 from hab.habitat.episodes import write_episodes
 from hab.habitat.fetch import write_fetch
+from hab.habitat.navmesh import write_navmeshes
 from hab.layout import SPLIT_SEEDS
 
 
@@ -24,6 +26,8 @@ class Exported:
     """Our numbers of the episodes that play in them; each file holds all of them, in this order."""
     files: dict[str, Path]
     """The episodes of each scenario and skill."""
+    navmeshes: bool
+    """Whether navigation meshes were written; that takes habitat-sim. habitat-lab makes its own as it loads a scene."""
 
 
 def export(folder: Path, split: str, scenes: int, episodes: int, done: Callable[[], None] = lambda: None) -> Exported:
@@ -43,4 +47,8 @@ def export(folder: Path, split: str, scenes: int, episodes: int, done: Callable[
         done()
     indices = [len(seeds) * (i // scenes) + i % scenes for i in range(episodes)]
     dataset = os.path.relpath(folder / DATASET)
-    return Exported(list(seeds[:scenes]), indices, write_episodes(folder, split, indices, dataset))
+    files = write_episodes(folder, split, indices, dataset)
+    installed = not lab.missing()
+    if installed:
+        write_navmeshes(folder, seeds[:scenes], split)
+    return Exported(list(seeds[:scenes]), indices, files, installed)

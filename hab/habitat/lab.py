@@ -5,8 +5,11 @@ Everything here needs habitat-lab and habitat-sim; `missing` says what to do whe
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import os
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -95,15 +98,18 @@ def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = N
     # The stop action comes with the scenarios; skills get it, too.
     stop = ["habitat/task/rearrange/actions=fetch_suction_arm_base_stop"] if "/skills/" in CONFIGS[name] else []
     groups = [*stop, *([f"+habitat/simulator/sim_sensors@{third}=third_rgb_sensor"] if colour else [])]
-    return get_config(CONFIGS[name], overrides=groups + [f"{key}={_text(value)}" for key, value in settings.items()])
+    values = [f"{key}={_text(value)}" for key, value in settings.items()]
+    with warnings.catch_warnings(action="ignore"):  # of hydra's, to habitat-lab: which defaults it will have
+        return get_config(CONFIGS[name], overrides=groups + values)
 
 
 def quiet() -> None:
     """Keep habitat-sim's and habitat-lab's chatter off the terminal, unless the user set their variables."""
     for variable in ("HABITAT_SIM_LOG", "MAGNUM_LOG", "GLOG_minloglevel"):
         os.environ.setdefault(variable, "2" if variable.startswith("GLOG") else "quiet")
-    os.environ.setdefault("HABITAT_ENV_DEBUG", "0")
-    logging.getLogger("habitat").setLevel(logging.ERROR)
+    os.environ.setdefault("HABITAT_LAB_LOG", str(logging.ERROR))
+    with contextlib.redirect_stderr(io.StringIO()):  # gym, which habitat-lab imports, says that it is unmaintained
+        import gym  # noqa: F401
 
 
 def _meet_older_habitat_sim() -> None:

@@ -23,25 +23,18 @@ from hab import robot
 from hab.actions import ARM, BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRIP, Action
 from hab.episodes import Episode, load_grid, load_scene
 from hab.habitat import apartments, lab
+from hab.habitat.camera import ThirdPerson, read_camera
 from hab.habitat.episodes import FRIDGE_MARKER, LABELS, habitat_episode, handle
 from hab.habitat.fetch import write_fetch
 from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat, to_habitat
 from hab.mujoco.rays import ray_directions
 from hab.objects import OBJECTS, held_pose
 from hab.scene import Quat
-from hab.simulator import (
-    VIEW_AHEAD_M,
-    VIEW_DISTANCE_M,
-    VIEW_ELEVATION_DEG,
-    VIEW_FOV_DEG,
-    VIEW_HEIGHT_M,
-    VIEW_SIDE_DEG,
-    VIEW_TURN,
-    Overlay,
-    SimulationError,
-)
+from hab.simulator import Overlay, SimulationError
 
 CACHE_VARIABLE = "TPSRL_HABITAT_CACHE"
+_CACHE_FORMAT = 1
+"""Raise it when what is exported changes, or apartments written before would go on being played."""
 _FREE_EFFORT = (0.13, 0.57)
 """Share of their force with which the embedded robot's drives keep it going, and turning, at full speed: habitat-lab's
 base has none, and a policy that feels nothing while it drives has never met that."""
@@ -72,7 +65,6 @@ class HabitatSimulator:
         self._config: Any = None
         self._stepped = False
         self._effort = np.zeros(2)
-        self._camera_yaw: float | None = None
 
     # -- episode ---------------------------------------------------------------------------------------------------
 
@@ -98,7 +90,7 @@ class HabitatSimulator:
             self._put(name, position, (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)))
         for articulation in self.scene.articulations:
             self._set_joint(articulation.name, episode.joints.get(articulation.name, 0.0))
-        self._camera_yaw = None
+        self._view = ThirdPerson(self._sim)
         self.place_robot(np.asarray(episode.robot))
 
     def place_robot(self, base: NDArray[np.float64], arm: NDArray[np.float64] = robot.REST_Q) -> None:
@@ -262,7 +254,7 @@ class HabitatSimulator:
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]; what is not hit (habitat: 0) is far away."""
         self._robot.update()
-        metres = self._image("head_depth")
+        metres = read_camera(self._sim, "head_depth")
         image = np.clip(metres / robot.DEPTH_MAX_M, 0.0, 1.0)
         image[metres <= 0.0] = 1.0
         return image[:, :, None].astype(np.float32)
@@ -271,21 +263,7 @@ class HabitatSimulator:
         """(height, width, 3) third-person view from where the embedded simulator has it; overlays are not drawn."""
         if not self._films:
             raise RuntimeError("this simulator draws no colours: make it with films=True")
-        name = f"third_person_{width}x{height}"
-        if name not in self._sim.sensors:
-            self._add_camera(name, width, height)
-        x, y, yaw = (float(value) for value in self.base)
-        if self._camera_yaw is None:
-            self._camera_yaw = yaw
-        self._camera_yaw += VIEW_TURN * math.remainder(yaw - self._camera_yaw, math.tau)
-        target = np.array((x + VIEW_AHEAD_M * math.cos(yaw), y + VIEW_AHEAD_M * math.sin(yaw), VIEW_HEIGHT_M))
-        azimuth, down = self._camera_yaw + math.radians(VIEW_SIDE_DEG), math.radians(VIEW_ELEVATION_DEG)
-        ahead = (math.cos(down) * math.cos(azimuth), math.cos(down) * math.sin(azimuth), math.sin(down))
-        eye, vector = target - VIEW_DISTANCE_M * np.array(ahead), self._mn.Vector3
-        pose = self._mn.Matrix4.look_at(vector(*to_habitat(eye)), vector(*to_habitat(target)), vector(0.0, 1.0, 0.0))
-        node = self._sim.get_sensor(name).sensor_object.node
-        node.transformation = node.parent.absolute_transformation().inverted() @ pose
-        return np.ascontiguousarray(self._image(name)[:, :, :3])
+        return self._view.render(width, height)
 
     def close(self) -> None:
         """Free the simulator."""
@@ -300,7 +278,7 @@ class HabitatSimulator:
 
         Each has a folder of its own: habitat-sim reads a dataset's folders once, when it first meets them.
         """
-        folder = cache_folder() / apartments.scene_name(seed)
+        folder = cache_folder() / f"format_{_CACHE_FORMAT}" / apartments.scene_name(seed)
         if not folder.is_dir():
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder.parent) as made:
@@ -350,22 +328,6 @@ class HabitatSimulator:
         self._marker_names = {a.name: links[apartments.link_name(a)] for a in self.scene.articulations}
         self._articulation_of = {marker: name for name, marker in self._marker_names.items()}
         assert FRIDGE_MARKER in self._markers
-
-    def _add_camera(self, name: str, width: int, height: int) -> None:
-        import habitat_sim
-
-        spec = habitat_sim.CameraSensorSpec()
-        spec.uuid, spec.resolution = name, [height, width]
-        spec.sensor_type = habitat_sim.SensorType.COLOR
-        above = math.tan(math.radians(VIEW_FOV_DEG) / 2)
-        spec.hfov = self._mn.Deg(math.degrees(2.0 * math.atan(above * width / height)))
-        self._sim.add_sensor(spec)
-
-    def _image(self, name: str) -> NDArray[Any]:
-        """Draw what one camera sees."""
-        camera = self._sim.get_sensor(name)
-        camera.draw_observation()
-        return np.array(camera.get_observation())
 
     def _put(self, name: str, position: Sequence[float], quat: Quat) -> None:
         found = self._objects[name]

@@ -12,9 +12,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from hab.actions import ARM, BASE, GRIP, SIZES, STOP, Action, action_space
 from hab.habitat import lab
+from hab.habitat.camera import ThirdPerson
 from hab.sampler import EpisodeSampler
 from hab.sensors import Observation, vector_space
 
@@ -30,8 +32,12 @@ class HabitatTask(gymnasium.Env[Any, Any]):
     `reset(options={"index": i})` plays episode i. Start states are drawn by habitat-lab: the seed decides them.
     """
 
-    def __init__(self, name: str, folder: Path, split: str = "val", index: int | None = None) -> None:
-        """Raises `ValueError` for an unknown task, `FileNotFoundError` where the folder holds no episodes of it."""
+    def __init__(
+        self, name: str, folder: Path, split: str = "val", index: int | None = None, films: bool = False
+    ) -> None:
+        """`films`: whether `render_rgb` will be called (`lab.compose`).
+
+        Raises `ValueError` for an unknown task, `FileNotFoundError` where the folder holds no episodes of it."""
         if name not in lab.CONFIGS:
             raise ValueError(f"unknown task {name!r}; choose from {', '.join(lab.CONFIGS)}")
         if reason := lab.missing():
@@ -39,9 +45,9 @@ class HabitatTask(gymnasium.Env[Any, Any]):
         file = folder / "episodes" / split / f"{name}.json.gz"
         if not file.is_file():
             raise FileNotFoundError(f"{file} is missing: tpsrl export habitat {folder} --split {split} writes it")
-        self.name, self.split = name, split
+        self.name, self.split, self._films = name, split, films
         self._sampler = EpisodeSampler(split, index)
-        config = lab.compose(folder, name, split)
+        config = lab.compose(folder, name, split, colour=films)
         from habitat.core.environments import RLTaskEnv
 
         self._env = RLTaskEnv(config.habitat)
@@ -59,6 +65,7 @@ class HabitatTask(gymnasium.Env[Any, Any]):
         index = self._sampler.draw(self.np_random, options, restart=seed is not None) % len(self._episodes)
         self._env.habitat_env.current_episode = self._episodes[index]
         seen = self._env.reset()
+        self._view = ThirdPerson(self.habitat.sim)
         return self._observation(seen), self._info()
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -73,6 +80,12 @@ class HabitatTask(gymnasium.Env[Any, Any]):
         info = self._info()
         truncated = done and not info["success"] and self._env.habitat_env._past_limit()
         return self._observation(seen), float(reward), done and not truncated, truncated, info
+
+    def render_rgb(self, width: int, height: int) -> NDArray[np.uint8]:
+        """(height, width, 3) third-person view, as `hab.simulator.Simulator.render_rgb`'s."""
+        if not self._films:
+            raise RuntimeError("this environment draws no colours: make it with films=True")
+        return self._view.render(width, height)
 
     def close(self) -> None:
         self._env.close()

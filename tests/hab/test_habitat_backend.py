@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import subprocess
@@ -18,8 +19,9 @@ from click.testing import CliRunner
 from hab import robot
 from hab.actions import SIZES
 from hab.backend import make_simulator, unavailable
-from hab.episodes import SCENARIOS, SKILLS, make_episode
+from hab.episodes import SCENARIOS, SKILLS, load_scene, make_episode
 from hab.habitat import lab
+from hab.habitat.apartments import DATASET
 from hab.habitat.data import DATASETS
 from hab.habitat.export import export
 from hab.habitat.simulator import CACHE_VARIABLE
@@ -243,6 +245,50 @@ def test_habitat_labs_own_task(exported: Path, name: str) -> None:
         assert {k: v.shape for k, v in seen.items() if k != "head_depth"}.items() <= {
             k: v.shape for k, v in sensors.items()
         }.items()
+    env.close()
+
+
+@needs_habitat
+def test_follower_drives_to_the_object(exported: Path) -> None:
+    """habitat-lab's own Navigate, by habitat-sim's path finder, and the film of it; OpenGL again in its own process."""
+    drive = f"""
+from pathlib import Path
+from hab.habitat.follower import PathFollower
+from hab.habitat.task import HabitatTask
+
+env = HabitatTask("navigate", Path({str(exported)!r}), films=True)
+for seed in (1, 2):
+    env.reset(seed=seed)
+    follower = PathFollower(env.habitat.sim, tuple(map(float, env.habitat.task.nav_goal_pos)))
+    first, done = env.render_rgb(160, 120), False
+    while not done:
+        *_, terminated, truncated, info = env.step(follower.action())
+        done = terminated or truncated
+    last = env.render_rgb(160, 120)
+    assert last.shape == (120, 160, 3) and last.std() > 10.0 and (first != last).mean() > 0.5
+    print(info["success"], info["num_steps"])
+"""
+    done = subprocess.run([sys.executable, "-c", drive], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["True", "True"], done.stdout
+
+
+@needs_habitat
+def test_navigation_meshes_are_habitat_labs(exported: Path) -> None:
+    import habitat_sim
+
+    from hab.habitat.apartments import scene_name
+    from hab.habitat.task import HabitatTask
+
+    env = HabitatTask("navigate", exported, index=0)
+    env.reset(seed=0)
+    computed, loaded = env.habitat.sim.pathfinder, habitat_sim.PathFinder()
+    name = scene_name(load_scene(make_episode("tidy_house", "val", 0).scene_seed).seed)
+    dataset = json.loads((exported / DATASET).read_text())
+    assert json.loads((exported / "scenes" / f"{name}.scene_instance.json").read_text())["navmesh_instance"] == name
+    assert loaded.load_nav_mesh(str(exported / dataset["navmesh_instances"][name]))
+    assert loaded.navigable_area == pytest.approx(computed.navigable_area)
+    assert np.array_equal(loaded.build_navmesh_vertices(), computed.build_navmesh_vertices())
     env.close()
 
 
