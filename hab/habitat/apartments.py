@@ -28,6 +28,7 @@ from hab.mujoco.build import (
     DRAWER_FRICTION,
     DRAWER_KG,
     FLOOR_MARGIN_M,
+    ROLLING_M,
     volume,
 )
 from hab.objects import OBJECTS
@@ -48,6 +49,11 @@ _FLOORS: dict[str, Rgba] = {
     "tile_floor": (0.71, 0.69, 0.65, 1.0),
 }
 """The mean colours of the floors' textures in MuJoCo."""
+_STEP_S = 0.008
+_OPENING_PER_S = 0.3
+"""m or rad: how fast a drawer or a door is drawn."""
+_FRICTION = 0.8
+"""Of walls and furniture."""
 _MARGIN_M = 0.004
 """Bullet's collision margin. Its default of 4 cm is as much as a can's radius."""
 
@@ -93,7 +99,7 @@ def write_dataset(folder: Path) -> None:
         folder / PHYSICS,
         {  # habitat's own defaults
             "physics_simulator": "bullet",
-            "timestep": 0.008,
+            "timestep": _STEP_S,
             "gravity": [0, -9.8, 0],
             "friction_coefficient": 0.4,
             "restitution_coefficient": 0.1,
@@ -113,6 +119,8 @@ def write_dataset(folder: Path) -> None:
                 "join_collision_meshes": len(solid) == 1,
                 "margin": _MARGIN_M,
                 "friction_coefficient": 0.9,
+                # Bullet multiplies it by the friction of what is rolled on.
+                "rolling_friction_coefficient": max(ROLLING_M.get(geom.shape, 0.0) for geom in solid) / _FRICTION,
                 "restitution_coefficient": 0.0,
                 "units_to_meters": 1.0,
                 "requires_lighting": True,
@@ -139,7 +147,7 @@ def write_apartment(folder: Path, scene: Scene) -> None:
             "up": [0.0, 1.0, 0.0],
             "front": [0.0, 0.0, -1.0],
             "margin": _MARGIN_M,
-            "friction_coefficient": 0.8,
+            "friction_coefficient": _FRICTION,
             "restitution_coefficient": 0.0,
             "requires_lighting": True,
         },
@@ -225,13 +233,20 @@ def _moving(place: Path, part: Articulation, inverse: NDArray[np.floating]) -> L
         (pose[:3, 3], pose[:3, :3]),
         to_habitat(part.axis),
         part.joint_range,
-        damping=DOOR_DAMPING if door else DRAWER_DAMPING,
-        friction=DOOR_FRICTION if door else DRAWER_FRICTION,
+        damping=_brake(DOOR_FRICTION, DOOR_DAMPING) if door else _brake(DRAWER_FRICTION, DRAWER_DAMPING),
         mass_kg=mass,
         inertia=(float(moments[0]), float(moments[2]), float(moments[1])),
         mesh=mesh,
         shapes=[_shape(geom, matrix(to_habitat(geom.pos), quat_to_habitat(geom.quat))) for geom in solid],
     )
+
+
+def _brake(friction: float, damping: float) -> float:
+    """Return `Link.damping` of a joint's dry friction (N, N m) and viscous damping, the latter as at a usual speed.
+
+    habitat-sim makes a motor of it that wants the joint still.
+    """
+    return (friction + damping * _OPENING_PER_S) * _STEP_S
 
 
 def _moments(box: Geom, mass_kg: float) -> NDArray[np.float64]:

@@ -33,7 +33,7 @@ from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError
 
 CACHE_VARIABLE = "TPSRL_HABITAT_CACHE"
-_CACHE_FORMAT = 1
+_CACHE_FORMAT = 3
 """Raise it when what is exported changes, or apartments written before would go on being played."""
 _FREE_EFFORT = (0.13, 0.57)
 """Share of their force with which the embedded robot's drives keep it going, and turning, at full speed: habitat-lab's
@@ -355,9 +355,12 @@ class HabitatSimulator:
         )
 
     def _keep_on_floor(self) -> None:
-        """Undo the few centimetres by which the navigation mesh lies above the floor."""
+        """Undo the few centimetres by which the navigation mesh lies above the floor, with what is held."""
         position = self._robot.base_pos
-        self._robot.base_pos = self._mn.Vector3(position[0], 0.0, position[2])
+        if position[1] != 0.0:
+            self._robot.base_pos = self._mn.Vector3(position[0], 0.0, position[2])
+            if self._grasp.snap_idx is not None:
+                self._grasp.update_object_to_grasp()
 
     def _note_effort(self, before: NDArray[np.float64], after: NDArray[np.float64], asked: tuple[float, float]) -> None:
         """Work out `base_effort` from which share of a commanded motion the navigation mesh refused."""

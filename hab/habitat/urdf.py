@@ -44,7 +44,7 @@ class Link:
     effort: float = 1000.0
     """Most the joint bears (N or N m)."""
     damping: float = 0.0
-    friction: float = 0.0
+    """As habitat-sim reads it: dry friction, as the impulse a physics step (N s or N m s)."""
     mass_kg: float = 0.01
     inertia: tuple[float, float, float] = (1e-5, 1e-5, 1e-5)
     """About the link's origin, along its axes (kg m^2): the centre of mass is written there, because habitat-sim tells
@@ -97,7 +97,7 @@ def _add_joint(robot: ET.Element, link: Link) -> None:
     if link.joint == "fixed":
         return
     ET.SubElement(joint, "axis", xyz=_numbers(link.axis))
-    ET.SubElement(joint, "dynamics", damping=_number(link.damping), friction=_number(link.friction))
+    ET.SubElement(joint, "dynamics", damping=_number(link.damping))
     if link.joint != "continuous":
         lower, upper = (_number(value) for value in link.limits)
         ET.SubElement(joint, "limit", lower=lower, upper=upper, effort=_number(link.effort), velocity="3")
