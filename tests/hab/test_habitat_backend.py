@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,14 +21,18 @@ from click.testing import CliRunner
 from hab import robot
 from hab.actions import SIZES
 from hab.backend import make_simulator, unavailable
-from hab.episodes import SCENARIOS, SKILLS, load_scene, make_episode
+from hab.episodes import SCENARIOS, SKILLS, load_grid, load_scene, make_episode
 from hab.habitat import lab
-from hab.habitat.apartments import DATASET
+from hab.habitat.apartments import DATASET, PHYSICS, articulated_name, joint_index, link_name, scene_name
 from hab.habitat.data import DATASETS
+from hab.habitat.episodes import handle
 from hab.habitat.export import export
+from hab.habitat.frames import to_habitat
 from hab.habitat.simulator import CACHE_VARIABLE
+from hab.mujoco.build import DOOR_DAMPING, DOOR_FRICTION, DRAWER_DAMPING, DRAWER_FRICTION, ROLLING_M
 from hab.objects import OBJECTS
 from hab.scenario_env import ScenarioEnv
+from hab.scene import Scene
 from hab.simulator import SimulationError, Simulator
 
 needs_habitat = pytest.mark.skipif(bool(lab.missing()), reason=lab.missing())
@@ -167,6 +173,80 @@ def test_the_same_actions_lead_to_the_same_state(sim: Simulator) -> None:
 
 
 @needs_habitat
+def test_what_is_held_keeps_its_place_while_the_base_drives(sim: Simulator) -> None:
+    sim.reset(make_episode("tidy_house", "val", 0))
+    name = "005_tomato_soup_can"
+    sim.hold(name)
+
+    def in_cup() -> np.ndarray[Any, Any]:
+        return sim.ee_mat.T @ (sim.object_pos(name) - sim.ee_pos)
+
+    held_at = in_cup()
+    for velocity in ((0.0, 0.0), (0.02, 0.0), (0.0, 0.5), (-0.3, 0.2)):
+        for _ in range(5):
+            sim.step({**GRASP, "base_vel": np.array(velocity, np.float32)})
+            assert in_cup() == pytest.approx(held_at, abs=0.01), velocity
+
+
+@contextlib.contextmanager
+def bullet_world(folder: Path, scene: Scene) -> Iterator[Any]:
+    """An exported apartment in habitat-sim itself, without habitat-lab."""
+    import habitat_sim
+
+    backend = habitat_sim.SimulatorConfiguration()
+    backend.scene_dataset_config_file, backend.scene_id = str(folder / DATASET), scene_name(scene.seed)
+    backend.create_renderer, backend.enable_physics = False, True
+    backend.physics_config_file = str(folder / PHYSICS)
+    agent = habitat_sim.agent.AgentConfiguration()
+    agent.sensor_specifications = []
+    with habitat_sim.Simulator(habitat_sim.Configuration(backend, [agent])) as world:
+        yield world
+
+
+@needs_habitat
+def test_fruit_rolls_as_far_as_its_resistance_says(exported: Path) -> None:
+    """A ball that rolls without slipping slows down by (5/7) g c / r; Bullet's default c is none."""
+    scene = load_scene(make_episode("tidy_house", "val", 0).scene_seed)
+    grid, name, speed = load_grid(scene.seed), "017_orange", 0.3
+    radius, rolling_m = OBJECTS[name].half_height_m, ROLLING_M["sphere"]
+    x, y = grid.xy(*map(int, np.unravel_index(int(grid.clearance.argmax()), grid.shape)))
+    with bullet_world(exported, scene) as world:
+        template = next(iter(world.get_object_template_manager().get_templates_by_handle_substring(name)))
+        orange = world.get_rigid_object_manager().add_object_by_template_handle(template)
+        orange.translation = np.array(to_habitat((x, y, radius + 0.001)), np.float32)
+        world.step_physics(1.0)
+        start = np.array(orange.translation)
+        orange.linear_velocity, orange.angular_velocity = (speed, 0.0, 0.0), (0.0, 0.0, -speed / radius)
+        world.step_physics(3.0)
+        rolled = float(np.linalg.norm(np.array(orange.translation) - start))
+    assert rolled == pytest.approx(speed**2 / (2.0 * 5.0 / 7.0 * 9.8 * rolling_m / radius), rel=0.25)
+
+
+@needs_habitat
+@pytest.mark.parametrize(("kind", "speed"), [("fridge", 1.0), ("cabinet", 0.5)])
+def test_doors_and_drawers_coast_as_far_as_their_brake_says(exported: Path, kind: str, speed: float) -> None:
+    """v^2 I / 2 T of dry friction T, which is MuJoCo's with its viscous damping at 0.3 m/s or rad/s."""
+    scene = load_scene(make_episode("tidy_house", "val", 0).scene_seed)
+    part = next(a for a in scene.articulations if a.kind == kind)
+    with bullet_world(exported, scene) as world:
+        manager = world.get_articulated_object_manager()
+        piece = manager.get_object_by_handle(handle(articulated_name(kind, scene.seed)))
+        file = exported / "urdf" / articulated_name(kind, scene.seed) / f"{articulated_name(kind, scene.seed)}.urdf"
+        link = next(e for e in ElementTree.parse(file).iter("link") if e.get("name") == link_name(part))
+        inertia, mass = link.find("inertial/inertia"), link.find("inertial/mass")
+        assert inertia is not None and mass is not None
+        heavy = float(inertia.attrib["iyy"]) if kind == "fridge" else float(mass.attrib["value"])
+        brake = DOOR_FRICTION + 0.3 * DOOR_DAMPING if kind == "fridge" else DRAWER_FRICTION + 0.3 * DRAWER_DAMPING
+        joint, positions = joint_index(part), [0.0] * len(piece.joint_positions)
+        positions[joint] = start = 0.02
+        piece.joint_positions = positions
+        piece.joint_velocities = [speed if i == joint else 0.0 for i in range(len(positions))]
+        world.step_physics(3.0)
+        coasted = piece.joint_positions[joint] - start
+    assert coasted == pytest.approx(speed**2 * heavy / (2.0 * brake), rel=0.15)
+
+
+@needs_habitat
 def test_action_that_is_not_finite_is_refused(sim: Simulator) -> None:
     sim.reset(make_episode("tidy_house", "val", 0))
     with pytest.raises(SimulationError, match="not finite"):
@@ -277,7 +357,6 @@ for seed in (1, 2):
 def test_navigation_meshes_are_habitat_labs(exported: Path) -> None:
     import habitat_sim
 
-    from hab.habitat.apartments import scene_name
     from hab.habitat.task import HabitatTask
 
     env = HabitatTask("navigate", exported, index=0)
