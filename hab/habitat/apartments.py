@@ -201,7 +201,7 @@ def _write_articulated(folder: Path, scene: Scene, kind: str) -> tuple[Vec3, Qua
             links.append(Link(f"unused_{i}_link", "base", "prismatic", limits=(0.0, 1e-4)))
         else:
             links.append(_moving(place, part, inverse))
-    write_urdf(place / f"{name}.urdf", name, links)
+    write_urdf(place / f"{name}.urdf", name, links, furniture=True)
     _write_json(
         place / f"{name}.ao_config.json",
         {

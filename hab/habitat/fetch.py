@@ -62,7 +62,9 @@ _COLOURS: dict[str, Rgba] = {"gripper_link": (0.35, 0.36, 0.38, 1.0), "base_link
 _COLOUR: Rgba = (0.86, 0.86, 0.87, 1.0)
 _CUP_KG, _CUP_KG_M2 = 1.0, (0.002, 0.002, 0.002)
 """The gripper's share that the suction link has: Bullet does not hold what is far heavier than the link it hangs on."""
-_CUP_PARTS = ("rod", "cup")
+CUP_CENTRE_M = robot.EE_OFFSET_M - robot.CUP_RADIUS_M
+"""Of the suction cup's ball, along +x of the suction link."""
+_SUCTION_GEOMS = {fetch.attached("rod"), fetch.attached("cup")}
 _IDENTITY: Pose = ((0.0, 0.0, 0.0), np.eye(3))
 
 
@@ -86,13 +88,15 @@ def _link(model: mujoco.MjModel, path: Path, name: str, parent: str) -> Link:
         link.inertia = _inertia(model, body, turn)
         link.mesh = _write_mesh(model, path, name, body)
         link.mesh_pose = _turned(turn, _IDENTITY)
-        link.shapes = _shapes(model, body, turn, cup=False)
+        link.shapes = _shapes(model, body, turn)
         link.pose = model.body_pos[body], _rotation(model.body_quat[body])
     if name == "gripper_link":
         link.mass_kg -= _CUP_KG
     if name == SUCTION:
         link.mass_kg, link.inertia = _CUP_KG, _CUP_KG_M2
-        link.shapes = _shapes(model, bodies[fetch.GRIPPER], np.eye(3), cup=True)
+        # A ball for a cup, as far out: what it holds swivels on it; a rim levers (MuJoCo's ceases to collide).
+        ball = Shape("sphere", (robot.CUP_RADIUS_M,), ((CUP_CENTRE_M, 0.0, 0.0), np.eye(3)))
+        link.shapes = [*_shapes(model, bodies[fetch.GRIPPER], np.eye(3), fetch.attached("rod")), ball]
     if parent == "base_link":
         link.pose = _turned(TO_HABITAT, link.pose)
     _set_joint(model, link)
@@ -140,13 +144,14 @@ def _write_mesh(model: mujoco.MjModel, path: Path, name: str, body: int) -> str:
     return ""
 
 
-def _shapes(model: mujoco.MjModel, body: int, turn: NDArray[np.float64], cup: bool) -> list[Shape]:
-    """Return a body's collision primitives: those of the suction cup, or all others."""
+def _shapes(model: mujoco.MjModel, body: int, turn: NDArray[np.float64], only: str = "") -> list[Shape]:
+    """Return a body's collision primitives, the suction's left out; or the only one of a name."""
     found = []
     for geom in range(model.ngeom):
         if model.geom_bodyid[geom] != body or model.geom_group[geom] != fetch.GROUP_COLLISION:
             continue
-        if cup != (model.geom(geom).name in {fetch.attached(part) for part in _CUP_PARTS}):
+        name = model.geom(geom).name
+        if name != only if only else name in _SUCTION_GEOMS:
             continue
         pose = _turned(turn, (model.geom_pos[geom], _rotation(model.geom_quat[geom])))
         a, b, c = (float(value) for value in model.geom_size[geom])

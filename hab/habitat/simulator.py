@@ -25,7 +25,7 @@ from hab.episodes import Episode, load_grid, load_scene
 from hab.habitat import apartments, lab
 from hab.habitat.camera import ThirdPerson, read_camera
 from hab.habitat.episodes import FRIDGE_MARKER, LABELS, habitat_episode, handle
-from hab.habitat.fetch import write_fetch
+from hab.habitat.fetch import CUP_CENTRE_M, write_fetch
 from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat, to_habitat
 from hab.mujoco.rays import ray_directions
 from hab.objects import OBJECTS, held_pose
@@ -33,7 +33,7 @@ from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError
 
 CACHE_VARIABLE = "TPSRL_HABITAT_CACHE"
-_CACHE_FORMAT = 3
+_CACHE_FORMAT = 5
 """Raise it when what is exported changes, or apartments written before would go on being played."""
 _FREE_EFFORT = (0.13, 0.57)
 """Share of their force with which the embedded robot's drives keep it going, and turning, at full speed: habitat-lab's
@@ -113,6 +113,7 @@ class HabitatSimulator:
         """Let the cup hold a handle where it is, or put an object to it, upright or leaning (start states only)."""
         if name not in OBJECTS:
             self._grasp.snap_to_marker(self._marker_names[name])
+            self._pin_handle()
             return
         self._put(name, *held_pose(name, self.ee_pos, float(self.base[2]), tilt_rad))
         self._snap(self._objects[name])
@@ -139,6 +140,8 @@ class HabitatSimulator:
             arm_action=np.zeros(7) if arm is None else np.array(arm, dtype=np.float64),
             grip_action=1.0 if suction else -1.0,
         )
+        if not held and self._grasp.snapped_marker_id is not None:
+            self._pin_handle()
         moved = (0.0, 0.0) if velocity is None else (float(velocity[0]), float(velocity[1]))
         actions["base_velocity"].step(base_vel=moved)
         self._keep_on_floor()
@@ -298,10 +301,12 @@ class HabitatSimulator:
 
     def _start(self, episode: Any) -> None:
         """Make habitat-lab's environment: an empty task, with HAB's robot, actions and simulator."""
+        lab.quiet()  # before habitat-lab is imported
         import habitat
         import magnum
         from habitat.config.read_write import read_write
         from habitat.datasets.rearrange.rearrange_dataset import RearrangeDatasetV0
+        from habitat_sim.physics import RigidConstraintType
 
         if self._config is None:
             empty = {"habitat.task.type": "RearrangeEmptyTask-v0", "habitat.simulator.needs_markers": True}
@@ -313,6 +318,7 @@ class HabitatSimulator:
         dataset.config = self._config.dataset
         dataset.episodes = [episode]
         self._mn, self._writable = magnum, read_write
+        self._point_to_point = RigidConstraintType.PointToPoint
         self._env = habitat.Env(self._config, dataset=dataset)
         self._sim = self._env.sim
 
@@ -353,6 +359,24 @@ class HabitatSimulator:
             keep_T=ee.inverted() @ found.transformation,
             should_open_gripper=False,
         )
+
+    def _pin_handle(self) -> None:
+        """Hold a handle where it is, swivelling on the cup.
+
+        habitat-lab would pull the handle's middle to the wrist link's origin, 8 cm behind the rim, against the contact.
+        """
+        marker = self._markers[self._grasp.snapped_marker_id]
+        for constraint in self._grasp._snap_constraints:
+            self._sim.remove_rigid_constraint(constraint)
+        wrist = self._robot.sim_obj.get_link_scene_node(self._robot.ee_link_id()).absolute_transformation()
+        link = marker.ao_parent.get_link_scene_node(marker.link_id).absolute_transformation()
+        cup = self._mn.Vector3(CUP_CENTRE_M, 0.0, 0.0)
+        pivot = link.inverted().transform_point(wrist.transform_point(cup))
+        self._grasp._snap_constraints = [
+            self._grasp.create_hold_constraint(
+                self._point_to_point, cup, pivot, marker.ao_parent.object_id, marker.link_id
+            )
+        ]
 
     def _keep_on_floor(self) -> None:
         """Undo the few centimetres by which the navigation mesh lies above the floor, with what is held."""

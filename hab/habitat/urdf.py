@@ -21,7 +21,7 @@ Pose = tuple[Sequence[float] | NDArray[np.float64], NDArray[np.float64]]
 
 @dataclass
 class Shape:
-    """A primitive to collide with: "box" (full sizes), "cylinder" or "capsule" (radius, length; along z)."""
+    """A primitive to collide with: "box" (full sizes), "cylinder" or "capsule" (radius, length; along z), "sphere"."""
 
     kind: str
     size: tuple[float, ...]
@@ -55,11 +55,19 @@ class Link:
     shapes: list[Shape] = field(default_factory=list)
 
 
-def write_urdf(path: Path, name: str, links: Sequence[Link]) -> None:
-    """Write the links, each after its parent, as one robot."""
+_DYNAMIC = "8"
+"""habitat_sim.physics.CollisionGroups.Dynamic."""
+
+
+def write_urdf(path: Path, name: str, links: Sequence[Link], furniture: bool = False) -> None:
+    """Write the links, each after its parent, as one robot.
+
+    `furniture`: into Bullet's group of things that can be moved. habitat-sim takes every URDF for a robot, and
+    habitat-lab lets what is held, or was let go of within reach, pass through robots.
+    """
     robot = ET.Element("robot", name=name)
     for link in links:
-        _add_link(robot, link)
+        _add_link(robot, link, {"group": _DYNAMIC} if furniture else {})
         if link.parent:
             _add_joint(robot, link)
     ET.indent(robot)
@@ -67,7 +75,7 @@ def write_urdf(path: Path, name: str, links: Sequence[Link]) -> None:
     ET.ElementTree(robot).write(path, encoding="unicode", xml_declaration=True)
 
 
-def _add_link(robot: ET.Element, link: Link) -> None:
+def _add_link(robot: ET.Element, link: Link, filters: dict[str, str]) -> None:
     element = ET.SubElement(robot, "link", name=link.name)
     inertial = ET.SubElement(element, "inertial")
     _add_origin(inertial, ((0.0, 0.0, 0.0), np.eye(3)))
@@ -79,11 +87,13 @@ def _add_link(robot: ET.Element, link: Link) -> None:
         _add_origin(visual, link.mesh_pose)
         ET.SubElement(ET.SubElement(visual, "geometry"), "mesh", filename=link.mesh, scale="1 1 1")
     for shape in link.shapes:
-        collision = ET.SubElement(element, "collision")
+        collision = ET.SubElement(element, "collision", filters)
         _add_origin(collision, shape.pose)
         geometry = ET.SubElement(collision, "geometry")
         if shape.kind == "box":
             ET.SubElement(geometry, "box", size=_numbers(shape.size))
+        elif shape.kind == "sphere":
+            ET.SubElement(geometry, "sphere", radius=_number(shape.size[0]))
         else:
             radius, length = shape.size
             ET.SubElement(geometry, shape.kind, radius=_number(radius), length=_number(length))

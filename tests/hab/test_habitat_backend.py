@@ -34,6 +34,9 @@ from hab.objects import OBJECTS
 from hab.scenario_env import ScenarioEnv
 from hab.scene import Scene
 from hab.simulator import SimulationError, Simulator
+from skills.articulated import OpenCabinet
+from skills.oracle import make_oracle
+from skills.place import Place
 
 needs_habitat = pytest.mark.skipif(bool(lab.missing()), reason=lab.missing())
 """habitat-sim is no package of PyPI's."""
@@ -186,6 +189,50 @@ def test_what_is_held_keeps_its_place_while_the_base_drives(sim: Simulator) -> N
         for _ in range(5):
             sim.step({**GRASP, "base_vel": np.array(velocity, np.float32)})
             assert in_cup() == pytest.approx(held_at, abs=0.01), velocity
+
+
+@needs_habitat
+def test_handle_is_held_where_it_is(sim: Simulator) -> None:
+    """And swivels there: drawn out by the base alone, a drawer comes along, and nothing presses."""
+    task = OpenCabinet("train", sim="habitat", index=0)
+    task.reset(seed=0)
+    oracle = make_oracle("open_cabinet", True)
+    oracle.reset(task.sim, task.goal)
+    name = task.goal.articulation
+    while task.sim.held != name:
+        task.step(oracle.act(task.sim))
+    gap = float(np.linalg.norm(task.sim.handle_pos(name) - task.sim.ee_pos))
+    back: Any = {**GRASP, "base_vel": np.array([-0.2, 0.0], np.float32)}
+    for _ in range(30):
+        task.sim.step(back)
+        assert task.sim.held == name
+        assert np.linalg.norm(task.sim.handle_pos(name) - task.sim.ee_pos) == pytest.approx(gap, abs=0.01)
+    assert task.sim.joint_pos(name) > 0.1
+    assert task.sim.force_n < 50.0
+    task.close()
+
+
+@needs_habitat
+def test_what_is_let_go_of_above_the_counter_stays_on_it(sim: Simulator) -> None:
+    """habitat-lab lets what was held pass through robots, and habitat-sim takes every URDF for one."""
+    for index in range(30):  # until a place has the counter in front
+        task = Place("train", sim="habitat", index=index)
+        task.reset(seed=0)
+        goal = task.goal
+        if any(
+            r.kind == "counter" and np.linalg.norm(np.subtract(r.center, goal.position)) < 0.7
+            for r in task.sim.scene.receptacles
+        ):
+            break
+        task.close()
+    oracle = make_oracle("place", True)
+    oracle.reset(task.sim, goal)
+    while task.sim.held:
+        task.sim.step(oracle.act(task.sim))
+    for _ in range(30):
+        task.sim.step({})
+    assert task.sim.object_pos(goal.object)[2] == pytest.approx(goal.position[2], abs=0.03)
+    task.close()
 
 
 @contextlib.contextmanager
