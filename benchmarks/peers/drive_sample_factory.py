@@ -1,0 +1,97 @@
+"""Trains with Sample Factory's asynchronous PPO: `drive_sample_factory.py TASK STEPS SEED`."""
+
+import os
+import sys
+import tempfile
+
+import settings
+import tasks
+import torch
+from sample_factory.algo.utils.context import global_model_factory
+from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
+from sample_factory.envs.env_utils import register_env
+from sample_factory.model.encoder import Encoder
+from sample_factory.train import run_rl
+
+from ver_core.encoders import small_cnn
+
+
+class Features(Encoder):
+    """Vector and image -> linear, tanh."""
+
+    def __init__(self, cfg, obs_space):
+        super().__init__(cfg)
+        keys = obs_space.spaces
+        self._vector = "vector" if "vector" in keys else "obs"
+        size = keys[self._vector].shape[0]
+        self.cnn = None
+        if "image" in keys:
+            height, width, channels = keys["image"].shape
+            self.cnn = small_cnn(channels, height, width, settings.IMAGE_FEATURES)
+            size += settings.IMAGE_FEATURES
+        self.linear = torch.nn.Sequential(torch.nn.Linear(size, settings.HIDDEN), torch.nn.Tanh())
+
+    def forward(self, obs_dict):
+        seen = obs_dict[self._vector]
+        if self.cnn is not None:
+            seen = torch.cat([self.cnn(obs_dict["image"]), seen], dim=1)
+        return self.linear(seen)
+
+    def get_out_size(self):
+        return settings.HIDDEN
+
+
+def make_env(name, cfg, env_config, render_mode=None):
+    return tasks.make(name)
+
+
+def main():
+    task, steps, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    register_env(task, make_env)
+    global_model_factory().register_encoder_factory(Features)
+    # A worker steps its environments in turn: one for each that sleeps, one for each core where they compute.
+    workers = settings.NUM_ENVS if task == "synthetic" else os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder:
+        given = {
+            "env": task,
+            "experiment": "peer",
+            "train_dir": folder,
+            "seed": seed,
+            "device": "cpu",
+            "train_for_env_steps": steps,
+            "num_workers": workers,
+            "num_envs_per_worker": settings.NUM_ENVS // workers,
+            "worker_num_splits": 2 if settings.NUM_ENVS // workers > 1 else 1,
+            "rollout": settings.ROLLOUT,
+            "recurrence": settings.ROLLOUT,
+            "batch_size": settings.NUM_ENVS * settings.ROLLOUT // settings.MINI_BATCHES,
+            "num_batches_per_epoch": settings.MINI_BATCHES,
+            "num_epochs": settings.EPOCHS,
+            "learning_rate": settings.LEARNING_RATE,
+            "adam_eps": settings.ADAM_EPS,
+            "gamma": settings.GAMMA,
+            "gae_lambda": settings.GAE_LAMBDA,
+            "ppo_clip_ratio": settings.CLIP,
+            "ppo_clip_value": 1e6,
+            "value_loss_coeff": settings.VALUE_COEF,
+            "exploration_loss_coeff": settings.ENTROPY_COEF,
+            "max_grad_norm": settings.MAX_GRAD_NORM,
+            "normalize_input": False,
+            "normalize_returns": False,
+            "use_rnn": True,
+            "rnn_type": "lstm",
+            "rnn_size": settings.LSTM,
+            "rnn_num_layers": 1,
+            "nonlinearity": "tanh",
+            "adaptive_stddev": False,
+            "initial_stddev": settings.INITIAL_STD,
+            "decorrelate_experience_max_seconds": 0,
+            "save_every_sec": 10**6,
+            "stats_avg": 100,
+        }
+        parser, _ = parse_sf_args(argv=(argv := [f"--{key}={value}" for key, value in given.items()]))
+        run_rl(parse_full_cfg(parser, argv))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Our training core beside others, on the same environments, policy, hyperparameters, steps and cores, in one run.
+
+Each system has a virtual environment of its own (made on first use, under --venvs) and a driver here. They take turns,
+one at a time. What is counted comes from outside: the environments' own notes (tasks.py) and the process tree.
+
+sps: environment steps by time, from the moment that each environment has made a rollout's steps (starting up is not
+counted) to the end; max_sps: of the best tenth of that time. success, return: of the last fifth of the steps' episodes.
+until: minutes of training until 100 episodes in a row had --success among them; memory: the most that all processes
+held at once (PSS); cpu: seconds of all processes for a million steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import venv
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+import settings
+from tasks import LOG_VARIABLE, ROOT, TASKS
+
+HERE = Path(__file__).parent
+PEERS = ("tpsrl", "sample_factory", "sb3", "torchrl")
+STEPS = {"synthetic": 40_000, "pick": 250_000, "open_fridge": 250_000, "pick_depth": 20_000}
+TORCH = "torch==2.13.0"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one system did on one task."""
+
+    steps: int
+    seconds: float
+    sps: float
+    max_sps: float
+    episodes: int
+    success: float
+    mean_return: float
+    until_min: float | None
+    memory_mb: float
+    cpu_s_per_million: float
+
+
+def python_of(peer: str, folder: Path) -> Path:
+    """Return the interpreter of a system's virtual environment, made now if it is not there; ours is this one."""
+    if peer == "tpsrl":
+        return Path(sys.executable)
+    home = folder / peer
+    if not (home / "made").is_file():
+        print(f"making {home}", flush=True)
+        venv.create(home, clear=True, with_pip=True)
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, TORCH, "-r", str(HERE / "requirements" / f"{peer}.txt")], check=True)
+        environments = ["-r", str(HERE / "requirements" / "environments.txt"), "-c", str(ROOT / "constraints.txt")]
+        subprocess.run([*pip, "--no-deps", *environments], check=True)
+        (home / "made").touch()
+    return home / "bin" / "python"
+
+
+def measure(python: Path, peer: str, task: str, steps: int, seed: int, success: float) -> Run:
+    """Let one system train, and read what it did."""
+    with tempfile.TemporaryDirectory() as notes, tempfile.TemporaryFile() as said:
+        command = [str(python), str(HERE / f"drive_{peer}.py"), task, str(steps), str(seed)]
+        variables = {**os.environ, LOG_VARIABLE: notes, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(command, env=variables, stdout=said, stderr=said, start_new_session=True, cwd=notes)
+        watch = Watch(process.pid)
+        watch.start()
+        try:
+            code = process.wait()
+        finally:
+            watch.done.set()
+            watch.join()
+            _end(process.pid)
+        if code != 0:
+            said.seek(0)
+            raise RuntimeError(f"{peer} on {task} ended with {code}: {said.read()[-3000:].decode(errors='replace')}")
+        return read(Path(notes), success, watch)
+
+
+class Watch(threading.Thread):
+    """Follows a process tree's memory and processor time."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.done = threading.Event()
+        self._root = psutil.Process(pid)
+        self._cpu: dict[tuple[int, float], float] = {}
+        self.peak_bytes = 0
+
+    @property
+    def cpu_s(self) -> float:
+        return sum(self._cpu.values())
+
+    def run(self) -> None:
+        while not self.done.wait(0.5):
+            held = 0
+            try:
+                tree = [self._root, *self._root.children(recursive=True)]
+            except psutil.NoSuchProcess:
+                return
+            for process in tree:
+                try:
+                    times = process.cpu_times()
+                    self._cpu[process.pid, process.create_time()] = times.user + times.system
+                    held += process.memory_full_info().pss
+                except (psutil.NoSuchProcess, psutil.AccessDenied):
+                    continue
+            self.peak_bytes = max(self.peak_bytes, held)
+
+
+def read(notes: Path, success: float, watch: Watch) -> Run:
+    """Work out the figures from the environments' notes."""
+    rows = []  # time, environment, its steps, and of an episode that ended: won, return
+    for number, file in enumerate(sorted(notes.glob("*.txt"))):
+        for line in file.read_text().splitlines():
+            fields = [float(value) for value in line.split()]
+            rows.append([fields[0], number, fields[1], *(fields[2:] or (np.nan, np.nan))])
+    table = np.array(sorted(rows))
+    at, last = table[:, 0], {}
+    total = np.zeros(len(table))
+    for i, (_, number, made) in enumerate(table[:, :3]):
+        total[i] = (total[i - 1] if i else 0.0) + made - last.get(number, 0.0)
+        last[number] = made
+    first = int(np.searchsorted(total, settings.NUM_ENVS * settings.ROLLOUT))
+    seconds, made = at[-1] - at[first], total[-1] - total[first]
+    window = seconds / 10.0
+    ahead = np.minimum(np.searchsorted(at, at[first:] + window), len(at) - 1)
+    whole = at[ahead] >= at[first:] + window
+    best = ((total[ahead] - total[first:]) / np.maximum(at[ahead] - at[first:], 1e-9))[whole].max()
+    ended = ~np.isnan(table[:, 3])
+    late = ended & (total >= 0.8 * total[-1])
+    won = table[ended, 3]
+    share = np.convolve(won, np.ones(100) / 100, mode="valid") if len(won) >= 100 else np.zeros(0)
+    reached = np.flatnonzero(share >= success)
+    until = float(at[ended][reached[0] + 99] - at[0]) / 60.0 if len(reached) else None
+    return Run(
+        int(total[-1]),
+        float(at[-1] - at[0]),
+        float(made / seconds),
+        float(best),
+        int(late.sum()),
+        float(table[late, 3].mean()) if late.any() else float("nan"),
+        float(table[late, 4].mean()) if late.any() else float("nan"),
+        until,
+        watch.peak_bytes / 2**20,
+        watch.cpu_s / total[-1] * 1e6,
+    )
+
+
+def report(task: str, runs: dict[str, list[Run]]) -> None:
+    print(f"\n{task}: {settings.NUM_ENVS} environments, {len(next(iter(runs.values())))} turns, medians")
+    columns = ("sps", "max_sps", "success", "mean_return", "memory_mb", "cpu_s_per_million")
+    print(f"{'':>16}" + "".join(f"{column:>18}" for column in (*columns, "until_min", "steps")))
+    middle = {
+        peer: {c: float(np.median([getattr(r, c) for r in done])) for c in columns} for peer, done in runs.items()
+    }
+    for peer, done in runs.items():
+        cells = [f"{middle[peer][c]:>18,.{3 if c in ('success', 'mean_return') else 0}f}" for c in columns]
+        until = [run.until_min for run in done if run.until_min is not None]
+        cells.append(f"{np.median(until):>18.1f}" if len(until) == len(done) else f"{'-':>18}")
+        print(f"{peer:>16}" + "".join(cells) + f"{done[0].steps:>18,}")
+    others = {peer: row["sps"] for peer, row in middle.items() if peer != "tpsrl"}
+    if others and "tpsrl" in middle:
+        best = max(others, key=lambda peer: others[peer])
+        print(f"tpsrl / {best}, the best of the others: {middle['tpsrl']['sps'] / others[best]:.2f} of its steps/s")
+
+
+def _end(group: int) -> None:
+    """Stop what a system left behind."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--steps", type=int, help="of each run; otherwise as many as takes minutes, by task")
+    parser.add_argument("--rounds", type=int, default=1, help="turns of each system on each task, with other seeds")
+    parser.add_argument("--success", type=float, default=0.5)
+    parser.add_argument("--venvs", type=Path, default=Path.home() / ".cache" / "tpsrl" / "peers")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    pythons = {peer: python_of(peer, options.venvs) for peer in options.peers}
+    print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores")
+    found: dict[str, dict[str, list[Run]]] = {}
+    for task in options.tasks:
+        runs: dict[str, list[Run]] = {peer: [] for peer in options.peers}
+        for turn in range(options.rounds):
+            for peer in options.peers[turn % len(runs) :] + options.peers[: turn % len(runs)]:
+                steps = options.steps or STEPS[task]
+                runs[peer].append(measure(pythons[peer], peer, task, steps, turn, options.success))
+        report(task, runs)
+        sys.stdout.flush()
+        found[task] = runs
+        if options.json:
+            rows = {t: {p: [asdict(r) for r in done] for p, done in by.items()} for t, by in found.items()}
+            options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+"""One set of hyperparameters for all training systems: PPO on sequences, a small LSTM policy."""
+
+NUM_ENVS = 16
+ROLLOUT = 128
+"""Steps of each environment, in the mean, in a rollout; also the longest sequence that is learnt from."""
+EPOCHS, MINI_BATCHES = 3, 2
+LEARNING_RATE, ADAM_EPS = 2.5e-4, 1e-5
+GAMMA, GAE_LAMBDA, CLIP = 0.99, 0.95, 0.2
+VALUE_COEF, ENTROPY_COEF, MAX_GRAD_NORM = 0.5, 1e-3, 0.5
+INITIAL_STD = 0.5
+HIDDEN, LSTM = 128, 128
+"""Vector (and features of the image) -> linear, tanh -> LSTM -> linear heads of actor and critic."""
+IMAGE_FEATURES = 128

@@ -1,0 +1,99 @@
+"""The environments that every training system is measured on, as all of them can take them: flat boxes.
+
+What our own training has and the others do not, dictionaries and switches, is left out for all: observations are one
+vector (and one image), actions one box, the suction is on above 0. Each environment notes what it does in a file of its
+own, in the folder that `PEER_LOG` names, so that all systems' steps and episodes are counted by the same code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+LOG_VARIABLE = "PEER_LOG"
+TASKS = ("synthetic", "pick", "open_fridge", "pick_depth")
+ACTION_REPEAT = 3
+"""Control steps that an action is held for, as our training has it; a step here is one of these."""
+_NOTE_EVERY = 32
+
+
+def make(task: str) -> gymnasium.Env[Any, Any]:
+    """Return one environment of a task, which notes its steps."""
+    if task == "synthetic":
+        from tiny_envs import Straggler
+
+        return Noted(Straggler())
+    from skills import make_env
+
+    obs = "depth" if task.endswith("_depth") else "laser"
+    return Noted(Flat(make_env(task.removesuffix("_depth"), split="train", obs=obs, action_repeat=ACTION_REPEAT)))
+
+
+class Flat(gymnasium.Env[Any, Any]):
+    """A skill's task with its observations and its actions in one box each; an image (H, W, C) stays apart."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        self._env = env
+        keys, parts = env.observation_space, env.action_space
+        assert isinstance(keys, spaces.Dict) and isinstance(parts, spaces.Dict)
+        self._vectors = [key for key, box in keys.items() if len(box.shape or ()) == 1]
+        self._images = [key for key, box in keys.items() if len(box.shape or ()) == 3]
+        self._parts = [(key, int(np.prod(box.shape or ()))) for key, box in parts.items()]
+        vector = spaces.Box(-np.inf, np.inf, (sum((keys[k].shape or (0,))[0] for k in self._vectors),), np.float32)
+        self.observation_space: spaces.Space[Any] = vector
+        if self._images:
+            self.observation_space = spaces.Dict({"image": keys[self._images[0]], "vector": vector})
+        self.action_space = spaces.Box(-1.0, 1.0, (sum(size for _, size in self._parts),), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        seen, info = self._env.reset(seed=seed, options=options)
+        return self._flat(seen), {}
+
+    def step(self, action: np.ndarray[Any, Any]) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        parts, begin = {}, 0
+        clipped = np.clip(action, -1.0, 1.0).astype(np.float32)
+        for key, size in self._parts:
+            parts[key] = clipped[begin : begin + size]
+            begin += size
+        seen, reward, terminated, truncated, info = self._env.step(parts)
+        return self._flat(seen), float(reward), terminated, truncated, {"success": bool(info["success"])}
+
+    def close(self) -> None:
+        self._env.close()
+
+    def _flat(self, seen: dict[str, Any]) -> Any:
+        vector = np.concatenate([seen[key] for key in self._vectors])
+        return {"image": seen[self._images[0]], "vector": vector} if self._images else vector
+
+
+class Noted(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Writes `time steps` every few steps and `time steps success return` at an episode's end; steps of this one."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._file = (Path(os.environ[LOG_VARIABLE]) / f"{uuid.uuid4().hex}.txt").open("w", buffering=1)
+        self._steps = 0
+        self._return = 0.0
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        seen, reward, terminated, truncated, info = self.env.step(action)
+        self._steps += 1
+        self._return += float(reward)
+        if terminated or truncated:
+            won = int(bool(info.get("success", False)))
+            self._file.write(f"{time.time():.3f} {self._steps} {won} {self._return:.3f}\n")
+            self._return = 0.0
+        elif self._steps % _NOTE_EVERY == 0:
+            self._file.write(f"{time.time():.3f} {self._steps}\n")
+        return seen, float(reward), terminated, truncated, info

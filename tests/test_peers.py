@@ -1,0 +1,87 @@
+"""benchmarks/peers: that systems are measured right. The peers themselves are in no environment of ours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skills import make_env
+
+FOLDER = Path(__file__).parent.parent / "benchmarks" / "peers"
+
+
+@pytest.fixture(autouse=True)
+def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+
+def test_figures_of_known_notes(tmp_path: Path) -> None:
+    """Two environments, 100 and 300 steps/s, episodes of 10 s; the first is won in its second half only."""
+    import run
+
+    for name, rate in (("a", 100), ("b", 300)):
+        lines = []
+        for tenth in range(1, 1001):
+            seconds = tenth / 10.0
+            if tenth % 100 == 0:
+                won = name == "a" and seconds > 50.0
+                lines.append(f"{1000.0 + seconds:.3f} {int(rate * seconds)} {int(won)} {seconds:.3f}")
+            else:
+                lines.append(f"{1000.0 + seconds:.3f} {int(rate * seconds)}")
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    watch: Any = SimpleNamespace(peak_bytes=2**21, cpu_s=80.0)
+    found = run.read(tmp_path, 0.5, watch)
+    assert found.steps == 40_000
+    assert found.seconds == pytest.approx(99.9)
+    assert found.sps == pytest.approx(400.0, rel=0.01)
+    assert found.max_sps == pytest.approx(400.0, rel=0.02)
+    # The last fifth begins between the two episodes that end at 80 s.
+    assert found.episodes == 5 and found.success == pytest.approx(2 / 5)
+    assert found.mean_return == pytest.approx((80 + 2 * 90 + 2 * 100) / 5)
+    assert found.until_min is None  # fewer than 100 episodes
+    assert found.memory_mb == 2.0 and found.cpu_s_per_million == pytest.approx(2000.0)
+
+
+def test_our_training_is_measured(tmp_path: Path) -> None:
+    import run
+
+    found = run.measure(Path(sys.executable), "tpsrl", "pick", 4096, seed=0, success=0.5)
+    assert 4096 - 16 * 32 < found.steps < 3 * 4096  # each environment notes its steps every 32
+    assert 0.0 < found.sps < 1e5 and 0.0 < found.max_sps < 1e5
+    assert 50.0 < found.memory_mb < 2e4
+    assert found.cpu_s_per_million > 50.0
+
+
+def test_what_fails_is_told(tmp_path: Path) -> None:
+    import run
+
+    with pytest.raises(RuntimeError, match=r"(?s)tpsrl on nonsense ended with 1.*unknown skill 'nonsense'"):
+        run.measure(Path(sys.executable), "tpsrl", "nonsense", 4096, seed=0, success=0.5)
+
+
+def test_flat_task_is_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same start, observations, actions and rewards as with dictionaries."""
+    import tasks
+
+    monkeypatch.setenv(tasks.LOG_VARIABLE, str(tmp_path))
+    flat, task = tasks.make("pick"), make_env("pick", split="train", action_repeat=tasks.ACTION_REPEAT)
+    seen, _ = flat.reset(seed=3)
+    expected, _ = task.reset(seed=3)
+    rng = np.random.default_rng(0)
+    keys = list(task.observation_space)  # type: ignore[call-overload]
+    for _ in range(40):
+        assert np.array_equal(seen, np.concatenate([expected[key] for key in keys]))
+        action = {key: rng.uniform(-1, 1, box.shape).astype(np.float32) for key, box in task.action_space.items()}  # type: ignore[attr-defined]
+        seen, reward, *ended, _ = flat.step(np.concatenate(list(action.values())))
+        expected, wanted, *should, _ = task.step(action)
+        assert reward == wanted and ended == should
+        if any(ended):
+            break
+    (notes,) = tmp_path.glob("*.txt")
+    assert notes.read_text().splitlines()[0].split()[1] == "32"
+    flat.close()
