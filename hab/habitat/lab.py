@@ -45,6 +45,7 @@ def missing() -> str:
         return INSTALL
     if find_spec("habitat") is None:
         return INSTALL_LAB
+    quiet()
     import habitat_sim
 
     if not habitat_sim.built_with_bullet:

@@ -140,6 +140,7 @@ class HabitatSimulator:
             arm_action=np.zeros(7) if arm is None else np.array(arm, dtype=np.float64),
             grip_action=1.0 if suction else -1.0,
         )
+        self._bound_targets()
         if not held and self._grasp.snapped_marker_id is not None:
             self._pin_handle()
         moved = (0.0, 0.0) if velocity is None else (float(velocity[0]), float(velocity[1]))
@@ -309,7 +310,13 @@ class HabitatSimulator:
         from habitat_sim.physics import RigidConstraintType
 
         if self._config is None:
-            empty = {"habitat.task.type": "RearrangeEmptyTask-v0", "habitat.simulator.needs_markers": True}
+            empty = {
+                "habitat.task.type": "RearrangeEmptyTask-v0",
+                "habitat.simulator.needs_markers": True,
+                # HAB's base stops dead at the mesh's edge, where every step that leads over it by rounding is refused;
+                # MuJoCo's slides along what it drives against.
+                "habitat.simulator.habitat_sim_v0.allow_sliding": True,
+            }
             self._config = lab.compose(self._folder, "tidy_house", "val", empty, self._films).habitat
             with read_write(self._config):
                 self._config.task.measurements = {}
@@ -359,6 +366,15 @@ class HabitatSimulator:
             keep_T=ee.inverted() @ found.transformation,
             should_open_gripper=False,
         )
+
+    def _bound_targets(self) -> None:
+        """Keep the motors' targets where ours may be: habitat-lab lets a blocked joint's run away from it."""
+        q, target = self.arm, self.arm_target
+        low = np.maximum(q - robot.ARM_WINDUP_RAD, robot.Q_MIN)
+        high = np.minimum(q + robot.ARM_WINDUP_RAD, robot.Q_MAX)
+        bounded = np.minimum(np.maximum(target, low), high)
+        if not np.array_equal(bounded, target):
+            self._robot.arm_motor_pos = bounded
 
     def _pin_handle(self) -> None:
         """Hold a handle where it is, swivelling on the cup.

@@ -127,6 +127,22 @@ def test_base_drives_as_far_as_commanded(sim: Simulator) -> None:
 
 
 @needs_habitat
+def test_base_slides_along_what_it_drives_against(sim: Simulator) -> None:
+    """HAB's stops dead at the navigation mesh's edge; MuJoCo's does not."""
+    sim.reset(make_episode("tidy_house", "val", 0))
+    rng = np.random.default_rng(0)
+    moved = []
+    for _ in range(10):
+        sim.place_robot(np.array([*sim.nav.sample(rng), rng.uniform(-3.0, 3.0)]))
+        for _ in range(150):  # 1 m/s for 5 s ends at some wall or furniture
+            before = sim.base
+            sim.step({"base_vel": np.array([0.3, 0.0], np.float32)})
+        moved.append(float(np.hypot(*(sim.base - before)[:2])) / 0.01)
+    assert all(share <= 1.01 for share in moved)
+    assert sum(0.02 < share < 0.98 for share in moved) >= 1, moved
+
+
+@needs_habitat
 def test_arm_moves_as_far_as_commanded(sim: Simulator) -> None:
     sim.reset(make_episode("tidy_house", "val", 0))
     action = np.array([0.5, 1.0, 0.0, -1.0, 0.0, 0.0, 0.3], np.float32)
