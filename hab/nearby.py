@@ -65,8 +65,9 @@ class Nearby:
         self._add_surface(offsets)
         near = (offsets[:, 2] > LOW_M) & (offsets[:, 2] < HIGH_M)
         near &= np.abs(offsets[:, :2]).max(axis=1) < BOARDS_M[-1][1]
-        for offset in offsets[near]:
-            voxel = tuple(np.floor(offset / _VOXEL_M).astype(int).tolist())
+        near_offsets = offsets[near]
+        for offset, cell in zip(near_offsets, np.floor(near_offsets / _VOXEL_M).astype(int).tolist(), strict=True):
+            voxel = tuple(cell)
             if voxel not in self._voxels and len(self._voxels) < KEPT:
                 self._offsets[len(self._voxels)] = offset
                 self._voxels.add(voxel)
