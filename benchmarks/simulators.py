@@ -38,7 +38,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("mujoco", "habitat"):
             file = Path(folder) / f"{name}.npz"
-            subprocess.run([sys.executable, __file__, name, str(file)], check=True, stderr=subprocess.DEVNULL)
+            done = subprocess.run([sys.executable, __file__, name, str(file)], stderr=subprocess.PIPE, text=True)
+            if done.returncode:
+                raise SystemExit(f"benchmarks/simulators.py: {name}: {done.stderr[-2000:]}")
             read[name] = dict(np.load(file))
     ours, theirs = read["mujoco"], read["habitat"]
     report(ours, theirs)

@@ -57,6 +57,14 @@ def test_our_training_is_measured(tmp_path: Path) -> None:
     assert found.cpu_s_per_million > 50.0
 
 
+def test_a_run_that_takes_too_long_is_measured_up_to_there(tmp_path: Path) -> None:
+    import run
+
+    found = run.measure(Path(sys.executable), "tpsrl", "pick", 10**9, seed=0, success=0.5, limit_s=25.0)
+    assert 16 * 128 < found.steps < 10**6
+    assert found.seconds < 25.0
+
+
 def test_what_fails_is_told(tmp_path: Path) -> None:
     import run
 

@@ -1,5 +1,6 @@
 """Trains with our core: `drive_tpsrl.py TASK STEPS SEED`."""
 
+import os
 import sys
 from functools import partial
 
@@ -29,6 +30,10 @@ def main() -> None:
         learn_entropy_coef=False,
         normalize_advantage=True,
         max_grad_norm=settings.MAX_GRAD_NORM,
+        # One process for each environment that sleeps, one for each core where they compute. Learning overlaps with
+        # collecting, as it does in the others that are asynchronous.
+        envs_per_worker=1 if task == "synthetic" else settings.NUM_ENVS // (os.cpu_count() or 1),
+        overlap=True,
         min_batch=1 if task == "synthetic" else settings.NUM_ENVS // 2,
         seed=seed,
     )

@@ -31,7 +31,7 @@ from tasks import LOG_VARIABLE, ROOT, TASKS
 
 HERE = Path(__file__).parent
 PEERS = ("tpsrl", "sample_factory", "sb3", "torchrl")
-STEPS = {"synthetic": 40_000, "pick": 250_000, "open_fridge": 250_000, "pick_depth": 20_000}
+STEPS = {"synthetic": 25_000, "pick": 60_000, "open_fridge": 80_000, "pick_depth": 4_000}
 TORCH = "torch==2.13.0"
 
 
@@ -67,8 +67,10 @@ def python_of(peer: str, folder: Path) -> Path:
     return home / "bin" / "python"
 
 
-def measure(python: Path, peer: str, task: str, steps: int, seed: int, success: float) -> Run:
-    """Let one system train, and read what it did."""
+def measure(
+    python: Path, peer: str, task: str, steps: int, seed: int, success: float, limit_s: float | None = None
+) -> Run:
+    """Let one system train, for so long at most, and read what it did. Raises `RuntimeError` if it fails."""
     with tempfile.TemporaryDirectory() as notes, tempfile.TemporaryFile() as said:
         command = [str(python), str(HERE / f"drive_{peer}.py"), task, str(steps), str(seed)]
         variables = {**os.environ, LOG_VARIABLE: notes, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
@@ -76,7 +78,9 @@ def measure(python: Path, peer: str, task: str, steps: int, seed: int, success: 
         watch = Watch(process.pid)
         watch.start()
         try:
-            code = process.wait()
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            code = 0
         finally:
             watch.done.set()
             watch.join()
@@ -189,6 +193,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--steps", type=int, help="of each run; otherwise as many as takes minutes, by task")
     parser.add_argument("--rounds", type=int, default=1, help="turns of each system on each task, with other seeds")
+    parser.add_argument("--limit-s", type=float, help="end a run that takes longer; its figures are of what it did")
     parser.add_argument("--success", type=float, default=0.5)
     parser.add_argument("--venvs", type=Path, default=Path.home() / ".cache" / "tpsrl" / "peers")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -201,7 +206,9 @@ def main() -> None:
         for turn in range(options.rounds):
             for peer in options.peers[turn % len(runs) :] + options.peers[: turn % len(runs)]:
                 steps = options.steps or STEPS[task]
-                runs[peer].append(measure(pythons[peer], peer, task, steps, turn, options.success))
+                run = measure(pythons[peer], peer, task, steps, turn, options.success, options.limit_s)
+                runs[peer].append(run)
+                print(f"{task}, {peer}: {run.steps:,} steps in {run.seconds:.0f} s, {run.sps:,.0f} steps/s", flush=True)
         report(task, runs)
         sys.stdout.flush()
         found[task] = runs

@@ -27,7 +27,9 @@ class PathFollower:
     def __init__(self, sim: Any, goal: tuple[float, float, float], faced_rad: float = 0.05) -> None:
         """`sim`: habitat-lab's; `goal` (m): in habitat's frame, as its tasks have it, on the floor or not."""
         self._sim, self._goal, self._faced_rad = sim, np.asarray(goal, dtype=np.float32), faced_rad
-        self._end = sim.pathfinder.snap_point(np.asarray((goal[0], 0.0, goal[2]), dtype=np.float32))
+        # On the island where the robot stands: the nearest of all may be the top of a bed.
+        island = sim.pathfinder.get_island(np.array(sim.articulated_agent.base_pos, dtype=np.float32))
+        self._end = sim.pathfinder.snap_point(np.asarray((goal[0], 0.0, goal[2]), dtype=np.float32), island)
 
     def action(self) -> Action:
         """Return the next control step's action; stop is called where the base has arrived and faces the goal.

@@ -87,10 +87,13 @@ def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = N
     """
     quiet()
     from habitat.config.default import get_config
-    from habitat.datasets.rearrange import rearrange_dataset
+    from habitat.datasets.rearrange import navmesh_utils, rearrange_dataset
+    from habitat.tasks.rearrange import rearrange_sim
 
     # It would write a file into the working directory; the one in our folder is used.
     rearrange_dataset.check_and_gen_physics_config = lambda: None
+    # It would take an apartment without a ceiling for outdoors, and start the robot on top of furniture, too.
+    rearrange_sim.get_largest_island_index = lambda mesh, sim, **_: navmesh_utils.get_largest_island_index(mesh, sim)
     _meet_older_habitat_sim()
     settings = {**overrides(folder, name, split), **(more or {})}
     third = "habitat.simulator.agents.main_agent.sim_sensors.third_rgb_sensor"

@@ -417,6 +417,19 @@ for seed in (1, 2):
 
 
 @needs_habitat
+def test_habitat_labs_episodes_start_on_the_floor(exported: Path) -> None:
+    """habitat-lab starts anywhere on the mesh, tops of beds too, where it takes all of it for outdoors."""
+    from hab.habitat.task import HabitatTask
+
+    env = HabitatTask("navigate", exported)
+    env.reset(seed=0)
+    sim = env.habitat.sim
+    areas = [sim.pathfinder.island_area(i) for i in range(sim.pathfinder.num_islands)]
+    assert areas[sim.largest_island_idx] == max(areas)
+    env.close()
+
+
+@needs_habitat
 def test_navigation_meshes_are_habitat_labs(exported: Path) -> None:
     import habitat_sim
 
