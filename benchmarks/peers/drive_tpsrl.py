@@ -25,7 +25,7 @@ def main() -> None:
         gamma=settings.GAMMA,
         gae_lambda=settings.GAE_LAMBDA,
         clip=settings.CLIP,
-        value_coef=settings.VALUE_COEF,
+        value_coef=2 * settings.VALUE_COEF,  # ours is halved
         entropy_coef=settings.ENTROPY_COEF,
         learn_entropy_coef=False,
         normalize_advantage=True,

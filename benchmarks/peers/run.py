@@ -30,8 +30,10 @@ import settings
 from tasks import LOG_VARIABLE, ROOT, TASKS
 
 HERE = Path(__file__).parent
-PEERS = ("tpsrl", "sample_factory", "sb3", "torchrl")
-STEPS = {"synthetic": 25_000, "pick": 60_000, "open_fridge": 80_000, "pick_depth": 4_000}
+PEERS = ("tpsrl", "sample_factory", "sb3", "rl_games", "torchrl")
+HABITAT = "habitat_baselines"
+"""Is measured where the interpreter of an environment with habitat-sim is named; pip cannot make one."""
+STEPS = {"synthetic": 25_000, "pick": 150_000, "open_fridge": 150_000, "pick_depth": 4_000, "cartpole": 300_000}
 TORCH = "torch==2.13.0"
 
 
@@ -123,19 +125,21 @@ class Watch(threading.Thread):
 
 
 def read(notes: Path, success: float, watch: Watch) -> Run:
-    """Work out the figures from the environments' notes."""
+    """Work out the figures from the environments' notes; raises `RuntimeError` if they are too few."""
     rows = []  # time, environment, its steps, and of an episode that ended: won, return
     for number, file in enumerate(sorted(notes.glob("*.txt"))):
         for line in file.read_text().splitlines():
             fields = [float(value) for value in line.split()]
             rows.append([fields[0], number, fields[1], *(fields[2:] or (np.nan, np.nan))])
-    table = np.array(sorted(rows))
+    table = np.array(sorted(rows)).reshape(-1, 5)
     at, last = table[:, 0], {}
     total = np.zeros(len(table))
     for i, (_, number, made) in enumerate(table[:, :3]):
         total[i] = (total[i - 1] if i else 0.0) + made - last.get(number, 0.0)
         last[number] = made
     first = int(np.searchsorted(total, settings.NUM_ENVS * settings.ROLLOUT))
+    if first >= len(table) - 1:
+        raise RuntimeError(f"it made {int(total[-1]) if len(table) else 0} steps, not more than a rollout")
     seconds, made = at[-1] - at[first], total[-1] - total[first]
     window = seconds / 10.0
     ahead = np.minimum(np.searchsorted(at, at[first:] + window), len(at) - 1)
@@ -163,7 +167,7 @@ def read(notes: Path, success: float, watch: Watch) -> Run:
 
 def report(task: str, runs: dict[str, list[Run]]) -> None:
     print(f"\n{task}: {settings.NUM_ENVS} environments, {len(next(iter(runs.values())))} turns, medians")
-    columns = ("sps", "max_sps", "success", "mean_return", "memory_mb", "cpu_s_per_million")
+    columns = ("sps", "max_sps", "success", "mean_return", "episodes", "memory_mb", "cpu_s_per_million")
     print(f"{'':>16}" + "".join(f"{column:>18}" for column in (*columns, "until_min", "steps")))
     middle = {
         peer: {c: float(np.median([getattr(r, c) for r in done])) for c in columns} for peer, done in runs.items()
@@ -191,6 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--habitat-python", type=Path, metavar="PYTHON", help="measure habitat-baselines' VER with it")
     parser.add_argument("--steps", type=int, help="of each run; otherwise as many as takes minutes, by task")
     parser.add_argument("--rounds", type=int, default=1, help="turns of each system on each task, with other seeds")
     parser.add_argument("--limit-s", type=float, help="end a run that takes longer; its figures are of what it did")
@@ -199,17 +204,24 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     pythons = {peer: python_of(peer, options.venvs) for peer in options.peers}
+    if options.habitat_python:
+        pythons[HABITAT] = options.habitat_python
     print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores")
     found: dict[str, dict[str, list[Run]]] = {}
     for task in options.tasks:
-        runs: dict[str, list[Run]] = {peer: [] for peer in options.peers}
+        runs: dict[str, list[Run]] = {peer: [] for peer in pythons}
         for turn in range(options.rounds):
-            for peer in options.peers[turn % len(runs) :] + options.peers[: turn % len(runs)]:
+            for peer in [*runs][turn % len(runs) :] + [*runs][: turn % len(runs)]:
                 steps = options.steps or STEPS[task]
-                run = measure(pythons[peer], peer, task, steps, turn, options.success, options.limit_s)
+                try:
+                    run = measure(pythons[peer], peer, task, steps, turn, options.success, options.limit_s)
+                except RuntimeError as error:
+                    print(f"{task}, {peer}: no figures: {error}", flush=True)
+                    continue
                 runs[peer].append(run)
                 print(f"{task}, {peer}: {run.steps:,} steps in {run.seconds:.0f} s, {run.sps:,.0f} steps/s", flush=True)
-        report(task, runs)
+        if measured := {peer: done for peer, done in runs.items() if done}:
+            report(task, measured)
         sys.stdout.flush()
         found[task] = runs
         if options.json:

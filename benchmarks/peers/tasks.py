@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 LOG_VARIABLE = "PEER_LOG"
-TASKS = ("synthetic", "pick", "open_fridge", "pick_depth")
+TASKS = ("synthetic", "pick", "open_fridge", "pick_depth", "cartpole")
 ACTION_REPEAT = 3
 """Control steps that an action is held for, as our training has it; a step here is one of these."""
 _NOTE_EVERY = 32
@@ -34,6 +34,8 @@ def make(task: str) -> gymnasium.Env[Any, Any]:
         from tiny_envs import Straggler
 
         return Noted(Straggler())
+    if task == "cartpole":
+        return Noted(BlindCartPole())
     from skills import make_env
 
     obs = "depth" if task.endswith("_depth") else "laser"
@@ -75,6 +77,33 @@ class Flat(gymnasium.Env[Any, Any]):
     def _flat(self, seen: dict[str, Any]) -> Any:
         vector = np.concatenate([seen[key] for key in self._vectors])
         return {"image": seen[self._images[0]], "vector": vector} if self._images else vector
+
+
+class BlindCartPole(gymnasium.Env[Any, Any]):
+    """CartPole without velocities, pushed to the right above 0: what all systems can learn in minutes.
+
+    An episode that lasts for 475 steps is a success, as CartPole-v1 has it. Positions are scaled by where an episode
+    ends, a step's reward is 0.02, as in ver_core/examples/memory_cartpole.py.
+    """
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self) -> None:
+        self._env = gymnasium.make("CartPole-v1")
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._steps = 0
+        return self._positions(self._env.reset(seed=seed)[0]), {}
+
+    def step(self, action: np.ndarray[Any, Any]) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        seen, reward, terminated, truncated, _ = self._env.step(int(action[0] > 0.0))
+        self._steps += 1
+        return self._positions(seen), 0.02 * float(reward), terminated, truncated, {"success": self._steps >= 475}
+
+    def _positions(self, state: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return state[[0, 2]] / np.array([2.4, 0.21], np.float32)
 
 
 class Noted(gymnasium.Wrapper[Any, Any, Any, Any]):
