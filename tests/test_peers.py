@@ -35,7 +35,7 @@ def test_figures_of_known_notes(tmp_path: Path) -> None:
                 lines.append(f"{1000.0 + seconds:.3f} {int(rate * seconds)}")
         (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
     watch: Any = SimpleNamespace(peak_bytes=2**21, cpu_s=80.0)
-    found = run.read(tmp_path, 0.5, watch)
+    found = run.read(tmp_path, 0.5, watch, 50_000)
     assert found.steps == 40_000
     assert found.seconds == pytest.approx(99.9)
     assert found.sps == pytest.approx(400.0, rel=0.01)
@@ -45,6 +45,9 @@ def test_figures_of_known_notes(tmp_path: Path) -> None:
     assert found.mean_return == pytest.approx((80 + 2 * 90 + 2 * 100) / 5)
     assert found.until_min is None  # fewer than 100 episodes
     assert found.memory_mb == 2.0 and found.cpu_s_per_million == pytest.approx(2000.0)
+    ahead = run.read(tmp_path, 0.5, watch, 21_000)  # what was collected beyond is not counted
+    assert ahead.sps == pytest.approx(400.0 * (21_000 - 2048) / (40_000 - 2048), rel=0.01)
+    assert ahead.cpu_s_per_million == pytest.approx(80.0 / 0.021)
 
 
 def test_our_training_is_measured(tmp_path: Path) -> None:
@@ -70,10 +73,10 @@ def test_a_run_that_is_too_short_is_told(tmp_path: Path) -> None:
 
     watch: Any = SimpleNamespace(peak_bytes=0, cpu_s=0.0)
     with pytest.raises(RuntimeError, match="made 0 steps, not more than a rollout"):
-        run.read(tmp_path, 0.5, watch)
+        run.read(tmp_path, 0.5, watch, 10_000)
     (tmp_path / "a.txt").write_text("1000.0 32\n1001.0 64\n")
     with pytest.raises(RuntimeError, match="made 64 steps, not more than a rollout"):
-        run.read(tmp_path, 0.5, watch)
+        run.read(tmp_path, 0.5, watch, 10_000)
 
 
 def test_what_fails_is_told(tmp_path: Path) -> None:

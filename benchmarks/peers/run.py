@@ -4,9 +4,10 @@ Each system has a virtual environment of its own (made on first use, under --ven
 one at a time. What is counted comes from outside: the environments' own notes (tasks.py) and the process tree.
 
 sps: environment steps by time, from the moment that each environment has made a rollout's steps (starting up is not
-counted) to the end; max_sps: of the best tenth of that time. success, return: of the last fifth of the steps' episodes.
-until: minutes of training until 100 episodes in a row had --success among them; memory: the most that all processes
-held at once (PSS); cpu: seconds of all processes for a million steps.
+counted) to the end; those beyond the steps that were asked for are not counted, as nobody learns from them. max_sps: of
+the best tenth of that time. success, return: of the last fifth of the steps' episodes. until: minutes of training until
+100 episodes in a row had --success among them; memory: the most that all processes held at once (PSS); cpu: seconds of
+all processes for a million steps.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def measure(
         if code != 0:
             said.seek(0)
             raise RuntimeError(f"{peer} on {task} ended with {code}: {said.read()[-3000:].decode(errors='replace')}")
-        return read(Path(notes), success, watch)
+        ahead = -steps % (settings.NUM_ENVS * settings.ROLLOUT)
+        return read(Path(notes), success, watch, steps + ahead)
 
 
 class Watch(threading.Thread):
@@ -124,8 +126,11 @@ class Watch(threading.Thread):
             self.peak_bytes = max(self.peak_bytes, held)
 
 
-def read(notes: Path, success: float, watch: Watch) -> Run:
-    """Work out the figures from the environments' notes; raises `RuntimeError` if they are too few."""
+def read(notes: Path, success: float, watch: Watch, learnt: int) -> Run:
+    """Work out the figures from the environments' notes; raises `RuntimeError` if they are too few.
+
+    learnt: how many steps were asked for; more may have been collected.
+    """
     rows = []  # time, environment, its steps, and of an episode that ended: won, return
     for number, file in enumerate(sorted(notes.glob("*.txt"))):
         for line in file.read_text().splitlines():
@@ -140,7 +145,7 @@ def read(notes: Path, success: float, watch: Watch) -> Run:
     first = int(np.searchsorted(total, settings.NUM_ENVS * settings.ROLLOUT))
     if first >= len(table) - 1:
         raise RuntimeError(f"it made {int(total[-1]) if len(table) else 0} steps, not more than a rollout")
-    seconds, made = at[-1] - at[first], total[-1] - total[first]
+    seconds, made = at[-1] - at[first], min(total[-1], learnt) - total[first]
     window = seconds / 10.0
     ahead = np.minimum(np.searchsorted(at, at[first:] + window), len(at) - 1)
     whole = at[ahead] >= at[first:] + window
@@ -161,7 +166,7 @@ def read(notes: Path, success: float, watch: Watch) -> Run:
         float(table[late, 4].mean()) if late.any() else float("nan"),
         until,
         watch.peak_bytes / 2**20,
-        watch.cpu_s / total[-1] * 1e6,
+        watch.cpu_s / min(total[-1], learnt) * 1e6,
     )
 
 
