@@ -87,6 +87,7 @@ class TrainConfig:
     gae_lambda: float = 0.95
     value_coef: float = 0.5
     normalize_advantage: bool = False
+    """To mean 0 and deviation 1, over the rollouts of all processes."""
     max_grad_norm: float = 0.5
     learning_rate: float = 2.5e-4
     final_learning_rate: float = 0.0

@@ -7,6 +7,7 @@ steps one at a time, in the order in which their actions came. No torch here.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import struct
@@ -68,6 +69,7 @@ def run(
     """Play until told to quit (the end of `wake`). Each task has a mailbox."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)  # a signal to the whole group is the learner's business
+    gc.freeze()  # the collector would write to, and so copy, all that the workers share with the server
     rows = SharedRows(layout, rows_name)
     wake_fd, requests_fd = wake.fileno(), requests.fileno()
     posts = {task.env: REQUEST.pack(task.env, task.incarnation) for task in tasks}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from ver_core.config import TrainConfig
@@ -130,9 +131,12 @@ class Learner:
             weight = sampling_weights(
                 rollout.env[rows], config.num_envs, config.rollout_length, config.sampling_weight_max
             )
+        advantage = rollout.advantage[rows]
+        if config.normalize_advantage:
+            advantage = _normalized(advantage, self._world)
         columns = {
             "log_prob": rollout.log_prob[rows],
-            "advantage": rollout.advantage[rows],
+            "advantage": advantage,
             "target": rollout.target[rows],
             "weight": weight,
         }
@@ -154,8 +158,6 @@ class Learner:
         entropy = out.distribution.entropy().mean()
         old_log_prob, advantage = columns["log_prob"][rows], columns["advantage"][rows]
         target, weight = columns["target"][rows], columns["weight"][rows]
-        if config.normalize_advantage:
-            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
 
         # Schulman et al. 2017, equation 7; each step weighted for VER's sampling (paper, section 4).
         log_ratio = log_prob - old_log_prob
@@ -197,6 +199,18 @@ def learning_rate(config: TrainConfig, progress: float) -> float:
     """Cosine decay from the initial rate to the final one (Table A1)."""
     cosine = 0.5 * (1.0 + math.cos(math.pi * min(1.0, max(0.0, progress))))
     return config.final_learning_rate + (config.learning_rate - config.final_learning_rate) * cosine
+
+
+def _normalized(advantage: NDArray[np.float32], world: World) -> NDArray[np.float32]:
+    """Return a rollout's advantages (n,) with mean 0 and deviation 1 over the rollouts of all processes.
+
+    Not by mini-batch: one holds a few long sequences, and which of them went well would be taken away with its mean.
+    """
+    wide = advantage.astype(np.float64)
+    count, total = world.sum([float(len(wide)), float(wide.sum())])
+    off = wide - total / count
+    (squares,) = world.sum([float(np.square(off).sum())])
+    return (off / (math.sqrt(squares / max(1.0, count - 1.0)) + 1e-8)).astype(np.float32)
 
 
 def _explained_variance(rollout: Rollout) -> float:

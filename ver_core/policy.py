@@ -53,7 +53,8 @@ class RecurrentPolicy(nn.Module):
         layers: list[nn.Module] = []
         for hidden in config.mlp:
             linear = nn.Linear(size, hidden)
-            nn.init.orthogonal_(linear.weight, gain=math.sqrt(2.0))
+            # A tall orthogonal matrix has short rows: without the factor, few inputs would hardly move a unit.
+            nn.init.orthogonal_(linear.weight, gain=math.sqrt(2.0 * max(1.0, hidden / size)))
             nn.init.zeros_(linear.bias)
             # tanh trained best of the usual ones in on-policy control (Andrychowicz et al. 2021), and bounds the values
             # of vectors that nobody has normalised.

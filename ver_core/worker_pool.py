@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -369,11 +370,13 @@ def _starting() -> Iterator[None]:
     """Start processes that leave signals to the learner's, and whose numeric libraries use one thread.
 
     Signals come to a whole process group (Ctrl-C, SLURM, `timeout`); the server that the workers fork from would die of
-    them, so they are blocked in it from the start. There are as many environments as cores, or more.
+    them, so they are blocked in it from the start. There are as many environments as cores, or more. And Python 3.11's
+    server does not look for the factory's module beside the script, as this process does, unless PYTHONPATH says so.
     """
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update({name: value or "1" for name, value in before.items()})
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in (*threads, "PYTHONPATH")}
+    os.environ.update({name: before[name] or "1" for name in threads})
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     resource_tracker.ensure_running()  # or it would start now, before the server, and unblock some of them
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, LEARNERS_SIGNALS)
     try:
@@ -383,3 +386,5 @@ def _starting() -> Iterator[None]:
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -60,7 +60,7 @@ def rollout(halves):
         made.env[rows] = rng.permutation(np.repeat(np.arange(ENVS), (14, 7, 3))) + ENVS * halves.index(half)
         made.start[rows] = rng.random(n) < 0.2
         for name in ("reward", "value", "next_value"):
-            getattr(made, name)[rows] = rng.normal(size=n)
+            getattr(made, name)[rows] = rng.normal(half, size=n)  # other advantages in each half
         made.log_prob[rows] = rng.normal(-3.0, 0.3, n)
         for name, column in made.wide.items():
             column[rows] = torch.from_numpy(rng.normal(size=(n, column.shape[1]))).to(column.dtype)
@@ -72,7 +72,7 @@ def rollout(halves):
 def gradients(world, halves):
     settings = config(
         num_envs=ENVS * len(halves), rollout_length=LENGTH, epochs=1, mini_batches=1, max_grad_norm=1e9,
-        target_entropy=1.0,
+        target_entropy=1.0, normalize_advantage=True,
     )
     learner = Learner(policy(), settings, CPU, world)
     learner.update(rollout(halves), 0.0)

@@ -147,9 +147,8 @@ def naive_loss(
     steps_of = Counter(rollout.env.tolist())
     shift, scale = 0.0, 1.0
     if config.normalize_advantage:
-        chosen = [advantages[row] for sequence in sequences for row in sequence]
-        shift = sum(chosen) / total
-        scale = math.sqrt(sum((a - shift) ** 2 for a in chosen) / (total - 1)) + 1e-8
+        shift = sum(advantages) / len(advantages)
+        scale = math.sqrt(sum((a - shift) ** 2 for a in advantages) / (len(advantages) - 1)) + 1e-8
     policy_loss = value_loss = entropies = torch.zeros(())
     for sequence in sequences:
         state = rollout.wide["state"][sequence[0]][None]

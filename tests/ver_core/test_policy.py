@@ -252,6 +252,14 @@ def test_recurrent_weights_are_orthogonal() -> None:
         torch.testing.assert_close(weight.T @ weight, torch.eye(8), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("inputs", [2, 64, 500])
+def test_units_start_as_wide_awake_whatever_the_number_of_inputs(inputs: int) -> None:
+    policy = make_policy(spaces.Box(-9.0, 9.0, (inputs,)), ARM, mlp=[64], previous_action=False)
+    with torch.no_grad():
+        sums = policy.mlp[0](torch.randn(4000, inputs, generator=torch.Generator().manual_seed(1)))
+    assert float(sums.square().mean().sqrt()) == pytest.approx(2.0**0.5, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("observation", "config", "message"),
     [

@@ -508,3 +508,41 @@ def test_kill_9_of_the_learner_leaves_nothing_behind(tmp_path: Path) -> None:
     assert child.end()[0] == -signal.SIGKILL
     until(lambda: not any(map(alive, children)), "the end of the environments")
     until(lambda: not any(map(os.path.exists, blocks)), "the end of the shared memory")
+
+
+def test_a_module_beside_the_script_is_imported_once_for_all_workers(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text(
+        "import os\n"
+        "import numpy as np\n"
+        "from gymnasium import Env, spaces\n"
+        "IMPORTED_BY = os.getpid()\n"
+        "class Told(Env):\n"
+        "    observation_space = spaces.Box(0.0, 1e9, (1,), np.float64)\n"
+        "    action_space = spaces.Discrete(2)\n"
+        "    def reset(self, *, seed=None, options=None):\n"
+        "        return np.zeros(1), {}\n"
+        "    def step(self, action):\n"
+        "        with open(f'told_{os.getpid()}', 'w') as file:\n"
+        "            file.write(str(IMPORTED_BY))\n"
+        "        return np.zeros(1), 0.0, False, True, {}\n"
+    )
+    (tmp_path / "script.py").write_text(
+        "import os\n"
+        "from beside import Told\n"
+        "from ver_core.config import PolicyConfig, TrainConfig\n"
+        "from ver_core.trainer import Trainer\n"
+        "if __name__ == '__main__':\n"
+        "    train = TrainConfig(total_steps=64, num_envs=2, rollout_length=32, mini_batches=1, scheduler='nover')\n"
+        "    Trainer(Told, train, PolicyConfig(rnn_layers=0, mlp=[8]), show_progress=False).train()\n"
+        "    assert 'PYTHONPATH' not in os.environ\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, str(tmp_path / "script.py")]
+    (tmp_path / "elsewhere").mkdir()
+    done = subprocess.run(
+        command, cwd=tmp_path / "elsewhere", env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = {int(file.name.removeprefix("told_")): int(file.read_text()) for file in tmp_path.glob("elsewhere/told_*")}
+    assert len(told) == 2 and len(set(told.values())) == 1  # by the server, not by each of them
+    assert not set(told) & set(told.values())
