@@ -188,6 +188,31 @@ def test_an_interrupted_start_is_one_line() -> None:
         assert err.strip() == ("tpsrl: interrupted" if process.returncode == 1 or err else "")
 
 
+def test_an_interrupt_where_python_ignores_exceptions_comes_a_little_later() -> None:
+    script = """if True:
+        import os, signal, sys, time, types, weakref
+
+        class Lock: ...
+
+        code = "def cb(_):\\n    os.kill(os.getpid(), signal.SIGINT)\\n    sum(range(10))"
+        exec(compile(code, "<frozen importlib._bootstrap>", "exec"))
+
+        def run():
+            lock = Lock()
+            forgotten = weakref.ref(lock, cb)
+            del lock
+            time.sleep(10.0)
+            return 0
+
+        sys.modules["tpsrl.commands"] = commands = types.ModuleType("tpsrl.commands")
+        commands.run = run
+        from tpsrl.cli import main
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr.strip()) == (1, "tpsrl: interrupted")
+
+
 def wait_for_handlers(process: subprocess.Popen[str]) -> None:
     """Wait until a `tpsrl` process handles SIGTERM, the first thing it does."""
     status = Path(f"/proc/{process.pid}/status")
