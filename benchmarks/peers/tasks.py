@@ -18,6 +18,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from ver_core.examples import memory_cartpole
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
@@ -82,8 +84,8 @@ class Flat(gymnasium.Env[Any, Any]):
 class BlindCartPole(gymnasium.Env[Any, Any]):
     """CartPole without velocities, pushed to the right above 0: what all systems can learn in minutes.
 
-    An episode that lasts for 475 steps is a success, as CartPole-v1 has it. Positions are scaled by where an episode
-    ends, a step's reward is 0.02, as in ver_core/examples/memory_cartpole.py.
+    What is seen, a step's reward and when it counts as solved are the example's (ver_core/examples/memory_cartpole.py).
+    Its wrappers are not: Gymnasium 0.29, which Sample Factory needs, has others.
     """
 
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
@@ -100,10 +102,12 @@ class BlindCartPole(gymnasium.Env[Any, Any]):
     def step(self, action: np.ndarray[Any, Any]) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         seen, reward, terminated, truncated, _ = self._env.step(int(action[0] > 0.0))
         self._steps += 1
-        return self._positions(seen), 0.02 * float(reward), terminated, truncated, {"success": self._steps >= 475}
+        success = self._steps >= memory_cartpole.SOLVED
+        reward = memory_cartpole.REWARD * float(reward)
+        return self._positions(seen), reward, terminated, truncated, {"success": success}
 
     def _positions(self, state: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return state[[0, 2]] / np.array([2.4, 0.21], np.float32)
+        return state[memory_cartpole.POSITIONS] / memory_cartpole.SCALE
 
 
 class Noted(gymnasium.Wrapper[Any, Any, Any, Any]):
