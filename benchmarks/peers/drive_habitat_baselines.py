@@ -16,7 +16,7 @@ import habitat
 import numpy as np
 import settings
 import tasks
-import torch
+from features import Features
 from habitat.config import read_write
 from habitat.core.dataset import Dataset
 from habitat_baselines.common.baseline_registry import baseline_registry
@@ -25,8 +25,6 @@ from habitat_baselines.rl.models.rnn_state_encoder import build_rnn_state_encode
 from habitat_baselines.rl.ppo.policy import Net, NetPolicy
 from habitat_baselines.rl.ver.ver_trainer import VERTrainer
 from omegaconf import OmegaConf
-
-from ver_core.encoders import small_cnn
 
 # Its worker processes import this file again, and find these by name.
 
@@ -75,8 +73,8 @@ def _older(space):
     return gym.spaces.Box(space.low, space.high, space.shape, space.dtype)
 
 
-class Features(Net):
-    """Vector and image -> linear, tanh -> LSTM."""
+class Recurrent(Net):
+    """`Features` -> LSTM."""
 
     output_size = recurrent_hidden_size = perception_embedding_size = settings.LSTM
     visual_encoder = None
@@ -85,13 +83,7 @@ class Features(Net):
     def __init__(self, keys):
         super().__init__()
         self._vector = "vector" if "vector" in keys else "obs"
-        size = keys[self._vector].shape[0]
-        self.cnn = None
-        if "image" in keys:
-            height, width, channels = keys["image"].shape
-            self.cnn = small_cnn(channels, height, width, settings.IMAGE_FEATURES)
-            size += settings.IMAGE_FEATURES
-        self.linear = torch.nn.Sequential(torch.nn.Linear(size, settings.HIDDEN), torch.nn.Tanh())
+        self.features = Features(keys[self._vector], keys.get("image"))
         self.state_encoder = build_rnn_state_encoder(settings.HIDDEN, settings.LSTM, "lstm")
 
     @property
@@ -99,10 +91,8 @@ class Features(Net):
         return self.state_encoder.num_recurrent_layers
 
     def forward(self, observations, rnn_hidden_states, prev_actions, masks, rnn_build_seq_info=None):
-        seen = observations[self._vector]
-        if self.cnn is not None:
-            seen = torch.cat([self.cnn(observations["image"]), seen], dim=1)
-        features, state = self.state_encoder(self.linear(seen), rnn_hidden_states, masks, rnn_build_seq_info)
+        seen = self.features(observations[self._vector], observations.get("image"))
+        features, state = self.state_encoder(seen, rnn_hidden_states, masks, rnn_build_seq_info)
         return features, state, {}
 
 
@@ -111,7 +101,7 @@ class Policy(NetPolicy):
     @classmethod
     def from_config(cls, config, observation_space, action_space, **kwargs):
         policy = config.habitat_baselines.rl.policy.main_agent
-        return cls(Features(observation_space.spaces), action_space, policy_config=policy)
+        return cls(Recurrent(observation_space.spaces), action_space, policy_config=policy)
 
 
 def main():

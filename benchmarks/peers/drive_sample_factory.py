@@ -6,36 +6,25 @@ import tempfile
 
 import settings
 import tasks
-import torch
+from features import Features
 from sample_factory.algo.utils.context import global_model_factory
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.model.encoder import Encoder
 from sample_factory.train import run_rl
 
-from ver_core.encoders import small_cnn
 
-
-class Features(Encoder):
-    """Vector and image -> linear, tanh."""
+class Encoded(Encoder):
+    """`Features` as Sample Factory wants them."""
 
     def __init__(self, cfg, obs_space):
         super().__init__(cfg)
         keys = obs_space.spaces
         self._vector = "vector" if "vector" in keys else "obs"
-        size = keys[self._vector].shape[0]
-        self.cnn = None
-        if "image" in keys:
-            height, width, channels = keys["image"].shape
-            self.cnn = small_cnn(channels, height, width, settings.IMAGE_FEATURES)
-            size += settings.IMAGE_FEATURES
-        self.linear = torch.nn.Sequential(torch.nn.Linear(size, settings.HIDDEN), torch.nn.Tanh())
+        self.features = Features(keys[self._vector], keys.get("image"))
 
     def forward(self, obs_dict):
-        seen = obs_dict[self._vector]
-        if self.cnn is not None:
-            seen = torch.cat([self.cnn(obs_dict["image"]), seen], dim=1)
-        return self.linear(seen)
+        return self.features(obs_dict[self._vector], obs_dict.get("image"))
 
     def get_out_size(self):
         return settings.HIDDEN
@@ -48,7 +37,7 @@ def make_env(name, cfg, env_config, render_mode=None):
 def main():
     task, steps, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     register_env(task, make_env)
-    global_model_factory().register_encoder_factory(Features)
+    global_model_factory().register_encoder_factory(Encoded)
     # A worker steps its environments in turn: one for each that sleeps, one for each core where they compute.
     workers = settings.NUM_ENVS if task == "synthetic" else os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:

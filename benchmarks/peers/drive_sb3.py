@@ -6,31 +6,23 @@ from functools import partial
 import settings
 import tasks
 import torch
+from features import Features
 from sb3_contrib import RecurrentPPO
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import SubprocVecEnv
 
-from ver_core.encoders import small_cnn
 
-
-class Features(BaseFeaturesExtractor):
-    """Vector and image -> linear, tanh."""
+class Extracted(BaseFeaturesExtractor):
+    """`Features` as SB3 wants them."""
 
     def __init__(self, observation_space):
         super().__init__(observation_space, settings.HIDDEN)
         keys = getattr(observation_space, "spaces", {"vector": observation_space})
-        size = keys["vector"].shape[0]
-        self.cnn = None
-        if "image" in keys:
-            height, width, channels = keys["image"].shape
-            self.cnn = small_cnn(channels, height, width, settings.IMAGE_FEATURES)
-            size += settings.IMAGE_FEATURES
-        self.linear = torch.nn.Sequential(torch.nn.Linear(size, settings.HIDDEN), torch.nn.Tanh())
+        self.features = Features(keys["vector"], keys.get("image"))
 
     def forward(self, seen):
-        if self.cnn is None:
-            return self.linear(seen)
-        return self.linear(torch.cat([self.cnn(seen["image"]), seen["vector"]], dim=1))
+        parts = seen if isinstance(seen, dict) else {"vector": seen}
+        return self.features(parts["vector"], parts.get("image"))
 
 
 def main():
@@ -51,7 +43,7 @@ def main():
         ent_coef=settings.ENTROPY_COEF,
         max_grad_norm=settings.MAX_GRAD_NORM,
         policy_kwargs={
-            "features_extractor_class": Features,
+            "features_extractor_class": Extracted,
             "net_arch": [],
             "lstm_hidden_size": settings.LSTM,
             "n_lstm_layers": 1,

@@ -6,35 +6,13 @@ from functools import partial
 import settings
 import tasks
 import torch
+from features import Features
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torchrl.collectors import Collector
 from torchrl.envs import Compose, GymWrapper, InitTracker, ParallelEnv, TransformedEnv
 from torchrl.modules import LSTMModule, ProbabilisticActor, set_recurrent_mode
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
-
-from ver_core.encoders import small_cnn
-
-
-class Features(torch.nn.Module):
-    """Vector and image -> linear, tanh."""
-
-    def __init__(self, spec):
-        super().__init__()
-        keys = set(spec.keys())
-        size = spec["vector" if "vector" in keys else "observation"].shape[-1]
-        self.cnn = None
-        if "image" in keys:
-            height, width, channels = spec["image"].shape[-3:]
-            self.cnn = small_cnn(channels, height, width, settings.IMAGE_FEATURES)
-            size += settings.IMAGE_FEATURES
-        self.linear = torch.nn.Sequential(torch.nn.Linear(size, settings.HIDDEN), torch.nn.Tanh())
-
-    def forward(self, vector, image=None):
-        if self.cnn is not None:
-            seen = self.cnn(image.flatten(0, -4)).unflatten(0, image.shape[:-3])
-            vector = torch.cat([seen, vector], dim=-1)
-        return self.linear(vector)
 
 
 class Gaussian(torch.nn.Module):
@@ -70,7 +48,8 @@ def main():
     envs.set_seed(seed)
     spec = envs.observation_spec
     keys = ["vector", "image"] if "image" in set(spec.keys()) else ["observation"]
-    body = TensorDictSequential(TensorDictModule(Features(spec), keys, ["features"]), lstm)
+    features = Features(*(spec[key] for key in keys))
+    body = TensorDictSequential(TensorDictModule(features, keys, ["features"]), lstm)
     head = Gaussian(envs.action_spec.shape[-1])
     actor = ProbabilisticActor(
         TensorDictSequential(body, TensorDictModule(head, ["recurrent"], ["loc", "scale"])),

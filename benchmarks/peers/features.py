@@ -1,0 +1,27 @@
+"""The network before the LSTM, for the systems that take one from outside."""
+
+import settings
+import torch
+
+from ver_core.encoders import small_cnn
+
+
+class Features(torch.nn.Module):
+    """Vector and image -> linear, tanh."""
+
+    def __init__(self, vector, image=None):
+        """Take the spaces (or specs) of the two; those may have leading dimensions."""
+        super().__init__()
+        size, self.cnn = vector.shape[-1], None
+        if image is not None:
+            height, width, channels = image.shape[-3:]
+            self.cnn = small_cnn(channels, height, width, settings.IMAGE_FEATURES)
+            size += settings.IMAGE_FEATURES
+        self.linear = torch.nn.Sequential(torch.nn.Linear(size, settings.HIDDEN), torch.nn.Tanh())
+
+    def forward(self, vector, image=None):
+        """Map (..., size) and (..., H, W, C) to (..., settings.HIDDEN)."""
+        if self.cnn is not None:
+            seen = self.cnn(image.flatten(0, -4)).unflatten(0, image.shape[:-3])
+            vector = torch.cat([seen, vector], dim=-1)
+        return self.linear(vector)
