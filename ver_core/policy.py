@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
 
 from ver_core.config import FINE_SCALES, ConfigError, PolicyConfig
 from ver_core.distributed import World
 from ver_core.distributions import ActionDistribution, ActionHead
 from ver_core.encoders import SCAN_MIN, VISUALS, ScanEncoder, as_float, visual_encoder
 from ver_core.normalizer import Normalizer
+from ver_core.recurrence import run_lstm
 from ver_core.spaces import ActionLayout, ObsLayout
 
 
@@ -93,7 +93,7 @@ class RecurrentPolicy(nn.Module):
         """
         features = self.mlp(self.inputs(floats, bytes_, previous_action))
         if self.lstm is not None:
-            features, state = _recur(self.lstm, features, state, batch_sizes)
+            features, state = run_lstm(self.lstm, features, state, batch_sizes)
         return Output(self.action_head(features), self.value_head(features).squeeze(1), state)
 
     def play(self, out: Output, noise: Tensor) -> Tensor:
@@ -104,56 +104,6 @@ class RecurrentPolicy(nn.Module):
         """Take a rollout's observations into account, if the vectors among them are normalised."""
         if self.inputs.normalizer is not None:
             self.inputs.normalizer.learn(self.inputs.read_vectors(floats, bytes_), world)
-
-
-def _recur(lstm: nn.LSTM, rows: Tensor, state: Tensor, batch_sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the LSTM's output for packed rows (n, size) and its states (k, state_size) after each sequence."""
-    k = state.shape[0]
-    if len(batch_sizes) == 1 and not rows.is_cuda:
-        # A single step: without nn.LSTM's preparations, which cost more than half of the time on a CPU. (cuDNN rounds
-        # in its own way: there, collecting has to use it as learning does.)
-        h, c = state.reshape(k, 2, lstm.num_layers, lstm.hidden_size).unbind(1)
-        after_h, after_c = [], []
-        for layer, (w_input, w_hidden, b_input, b_hidden) in enumerate(lstm.all_weights):
-            rows, cell = torch.lstm_cell(rows, (h[:, layer], c[:, layer]), w_input, w_hidden, b_input, b_hidden)
-            after_h.append(rows)
-            after_c.append(cell)
-        return rows, torch.cat(after_h + after_c, dim=1)
-    # nn.LSTM wants (layers, k, units), and cuDNN wants that contiguous.
-    h, c = state.reshape(k, 2, lstm.num_layers, lstm.hidden_size).permute(1, 2, 0, 3).contiguous()
-    features, h, c = (_recur_packed if rows.is_cuda else _recur_in_blocks)(lstm, rows, h, c, batch_sizes)
-    return features, torch.stack((h, c)).permute(2, 0, 1, 3).reshape(k, -1)
-
-
-Recurred = tuple[Tensor, Tensor, Tensor]
-
-
-def _recur_packed(lstm: nn.LSTM, rows: Tensor, h: Tensor, c: Tensor, batch_sizes: Tensor) -> Recurred:
-    """cuDNN's way. Without sorted_indices nothing is sorted: the rows are in order."""
-    packed, (h, c) = lstm(PackedSequence(rows, batch_sizes), (h, c))
-    return packed.data, h, c
-
-
-def _recur_in_blocks(lstm: nn.LSTM, rows: Tensor, h: Tensor, c: Tensor, batch_sizes: Tensor) -> Recurred:
-    """The same on a processor: steps with equally many sequences are one call of nn.LSTM.
-
-    Its own handling of packed rows there writes a gradient for all rows at each step, which made up nine tenths of the
-    learning time (torch 2.13).
-    """
-    sizes = batch_sizes.tolist()
-    begins = [0, *(t for t in range(1, len(sizes)) if sizes[t] != sizes[t - 1])]
-    steps = [end - begin for begin, end in zip(begins, [*begins[1:], len(sizes)], strict=True)]
-    counts = [sizes[begin] for begin in begins]
-    out, ended_h, ended_c = [], [], []
-    parts = rows.split([count * length for count, length in zip(counts, steps, strict=True)])
-    for part, count, length in zip(parts, counts, steps, strict=True):
-        ended_h.append(h[:, count:])
-        ended_c.append(c[:, count:])
-        state = (h[:, :count].contiguous(), c[:, :count].contiguous())
-        features, (h, c) = lstm(part.view(length, count, -1), state)
-        out.append(features.reshape(length * count, -1))
-    # Sequences end from the last one on.
-    return torch.cat(out), torch.cat([h, *reversed(ended_h)], 1), torch.cat([c, *reversed(ended_c)], 1)
 
 
 class _Inputs(nn.Module):

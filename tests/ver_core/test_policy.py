@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from ver_core import policy as policy_module
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.encoders import PaperResNet, ScanEncoder, small_cnn
 from ver_core.policy import RecurrentPolicy
@@ -277,21 +276,3 @@ def test_senseless_settings_are_refused(observation: spaces.Space[Any], config: 
     with pytest.raises(ConfigError, match=message) as error:
         make_policy(observation, ARM, **config)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("lengths", [[5, 5, 3, 1], [4], [3, 3, 3], [9, 8, 7, 1, 1]])
-def test_both_ways_of_running_packed_rows_agree(lengths: list[int]) -> None:
-    """On CUDA nn.LSTM handles packed rows itself; on a processor they are run in blocks of equal width."""
-    torch.manual_seed(0)
-    lstm = nn.LSTM(6, 7, 2)
-    batch_sizes = torch.tensor([sum(length > t for length in lengths) for t in range(max(lengths))])
-    states = torch.randn(2, 2, len(lengths), 7)
-    results = []
-    for way in (policy_module._recur_packed, policy_module._recur_in_blocks):
-        rows = torch.randn(sum(lengths), 6, generator=torch.Generator().manual_seed(1)).requires_grad_()
-        lstm.zero_grad()
-        out, h, c = way(lstm, rows, states[0], states[1], batch_sizes)
-        (out.square().sum() + h.sum() + 2 * c.sum()).backward()
-        results.append([out, h, c, rows.grad, *(parameter.grad.clone() for parameter in lstm.parameters())])
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
