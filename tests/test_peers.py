@@ -50,6 +50,18 @@ def test_figures_of_known_notes(tmp_path: Path) -> None:
     assert ahead.cpu_s_per_million == pytest.approx(80.0 / 0.021)
 
 
+def test_a_rollout_without_its_learning_is_no_rate(tmp_path: Path) -> None:
+    """2048 steps in a second, then nine seconds without: the fastest two rollouts still hold two pauses."""
+    import run
+
+    rollouts = ["\n".join(f"{1000 + 10 * i + t / 64:.3f} {2048 * i + 32 * t}" for t in range(1, 65)) for i in range(5)]
+    (tmp_path / "a.txt").write_text("\n".join(rollouts) + "\n")
+    watch: Any = SimpleNamespace(peak_bytes=0, cpu_s=0.0)
+    found = run.read(tmp_path, 0.5, watch, 10_240)
+    assert found.sps == pytest.approx(204.8, rel=0.01)
+    assert found.max_sps == pytest.approx(204.8, rel=0.01)
+
+
 def test_our_training_is_measured(tmp_path: Path) -> None:
     import run
 

@@ -1,6 +1,7 @@
 """Trains with rl_games' PPO: `drive_rl_games.py TASK STEPS SEED`."""
 
 import math
+import os
 import sys
 import tempfile
 from functools import partial
@@ -118,7 +119,7 @@ def main():
         "reward_shaper": {},
     }
     params = {"algo": {"name": "a2c_continuous"}, "model": {"name": "continuous_a2c_logstd"}, "network": network}
-    params |= {"seed": seed, "torch_threads": 0}  # as many as the others have, by OMP_NUM_THREADS
+    params |= {"seed": seed, "torch_threads": os.cpu_count() or 1}
     runner = Runner(AdamEps())
     with tempfile.TemporaryDirectory() as folder:
         runner.load({"params": {**params, "config": {**config, "train_dir": folder}}})

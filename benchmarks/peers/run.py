@@ -5,9 +5,9 @@ one at a time. What is counted comes from outside: the environments' own notes (
 
 sps: environment steps by time, from the moment that each environment has made a rollout's steps (starting up is not
 counted) to the end; those beyond the steps that were asked for are not counted, as nobody learns from them. max_sps: of
-the best tenth of that time. success, return: of the last fifth of the steps' episodes. until: minutes of training until
-100 episodes in a row had --success among them; memory: the most that all processes held at once (PSS); cpu: seconds of
-all processes for a million steps.
+the fastest tenth of the steps, or two rollouts if that is more. success, return: of the last fifth of the steps'
+episodes. until: minutes of training until 100 episodes in a row had --success among them; memory: the most that all
+processes held at once (PSS); cpu: seconds of all processes for a million steps.
 """
 
 from __future__ import annotations
@@ -146,10 +146,11 @@ def read(notes: Path, success: float, watch: Watch, learnt: int) -> Run:
     if first >= len(table) - 1:
         raise RuntimeError(f"it made {int(total[-1]) if len(table) else 0} steps, not more than a rollout")
     seconds, made = at[-1] - at[first], min(total[-1], learnt) - total[first]
-    window = seconds / 10.0
-    ahead = np.minimum(np.searchsorted(at, at[first:] + window), len(at) - 1)
-    whole = at[ahead] >= at[first:] + window
-    best = ((total[ahead] - total[first:]) / np.maximum(at[ahead] - at[first:], 1e-9))[whole].max()
+    # Two rollouts, as one could be made without learning in between.
+    window = max(0.1 * made, min(made, 2 * settings.NUM_ENVS * settings.ROLLOUT))
+    begins = np.flatnonzero((total >= total[first]) & (total + window <= total[first] + made))
+    ends = np.searchsorted(total, total[begins] + window)
+    best = ((total[ends] - total[begins]) / np.maximum(at[ends] - at[begins], 1e-9)).max()
     ended = ~np.isnan(table[:, 3])
     late = ended & (total >= 0.8 * total[-1])
     won = table[ended, 3]
