@@ -1,7 +1,6 @@
 """Trains with rl_games' PPO: `drive_rl_games.py TASK STEPS SEED`."""
 
 import math
-import os
 import sys
 import tempfile
 from functools import partial
@@ -119,7 +118,7 @@ def main():
         "reward_shaper": {},
     }
     params = {"algo": {"name": "a2c_continuous"}, "model": {"name": "continuous_a2c_logstd"}, "network": network}
-    params |= {"seed": seed, "torch_threads": os.cpu_count() or 1}
+    params |= {"seed": seed, "torch_threads": settings.learning_threads(task)}
     runner = Runner(AdamEps())
     with tempfile.TemporaryDirectory() as folder:
         runner.load({"params": {**params, "config": {**config, "train_dir": folder}}})

@@ -1,6 +1,5 @@
 """Trains with sb3-contrib's RecurrentPPO: `drive_sb3.py TASK STEPS SEED`."""
 
-import os
 import sys
 from functools import partial
 
@@ -28,7 +27,7 @@ class Extracted(BaseFeaturesExtractor):
 
 def main():
     task, steps, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(settings.learning_threads(task))
     envs = SubprocVecEnv([partial(tasks.make, task)] * settings.NUM_ENVS)
     policy = "MlpLstmPolicy" if len(envs.observation_space.shape or ()) == 1 else "MultiInputLstmPolicy"
     RecurrentPPO(

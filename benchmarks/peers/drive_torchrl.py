@@ -1,6 +1,5 @@
 """Trains with TorchRL's environments, collector, LSTM module and PPO loss: `drive_torchrl.py TASK STEPS SEED`."""
 
-import os
 import sys
 from functools import partial
 
@@ -45,7 +44,7 @@ def main():
     task, steps, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.manual_seed(seed)
     lstm = make_lstm()
-    envs = ParallelEnv(settings.NUM_ENVS, partial(make_env, task), num_threads=os.cpu_count() or 1)
+    envs = ParallelEnv(settings.NUM_ENVS, partial(make_env, task), num_threads=settings.learning_threads(task))
     envs.set_seed(seed)
     spec = envs.observation_spec
     keys = ["vector", "image"] if "image" in set(spec.keys()) else ["observation"]

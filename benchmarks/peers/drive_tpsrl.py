@@ -30,10 +30,9 @@ def main() -> None:
         learn_entropy_coef=False,
         normalize_advantage=True,
         max_grad_norm=settings.MAX_GRAD_NORM,
-        # One process for each environment that sleeps, one for each core where they compute. While it learns nothing
-        # else runs, so it may have all cores.
+        # One process for each environment that sleeps, one for each core where they compute.
         envs_per_worker=1 if task == "synthetic" else settings.NUM_ENVS // (os.cpu_count() or 1),
-        learner_threads=os.cpu_count() or 1,
+        learner_threads=settings.learning_threads(task),
         min_batch=1 if task == "synthetic" else settings.NUM_ENVS // 2,
         seed=seed,
     )

@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 PEERS = ("tpsrl", "sample_factory", "sb3", "rl_games", "torchrl")
 HABITAT = "habitat_baselines"
 """Is measured where the interpreter of an environment with habitat-sim is named; pip cannot make one."""
-STEPS = {"synthetic": 25_000, "pick": 100_000, "open_fridge": 150_000, "pick_depth": 12_000, "cartpole": 300_000}
+STEPS = {"synthetic": 25_000, "pick": 100_000, "open_fridge": 150_000, "pick_depth": 20_000, "cartpole": 300_000}
 TORCH = "torch==2.13.0"
 
 

@@ -1,5 +1,7 @@
 """One set of hyperparameters for all training systems: PPO on sequences, a small LSTM policy."""
 
+import os
+
 NUM_ENVS = 16
 ROLLOUT = 128
 """Steps of each environment, in the mean, in a rollout; also the longest sequence that is learnt from."""
@@ -11,3 +13,8 @@ INITIAL_STD = 0.5
 HIDDEN, LSTM = 128, 128
 """Vector (and features of the image) -> linear, tanh -> LSTM -> linear heads of actor and critic."""
 IMAGE_FEATURES = 128
+
+
+def learning_threads(task: str) -> int:
+    """Threads of those that learn while the environments wait: what is faster for each of them."""
+    return (os.cpu_count() or 1) if task.endswith("_depth") else 1
