@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from gymnasium import spaces
 
 from skills import make_env
 
@@ -138,3 +140,17 @@ def test_cartpole_is_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         expected, wanted, should, *_ = theirs.step(int(right))
         assert (reward, ended, info["success"]) == (pytest.approx(wanted), should, False)
     ours.close()
+
+
+@pytest.mark.parametrize("leading", [(), (3,), (2, 3)])
+def test_the_peers_network_takes_any_leading_dimensions(leading: tuple[int, ...]) -> None:
+    """TorchRL asks for a single step without any."""
+    from features import Features
+
+    network = Features(spaces.Box(-1.0, 1.0, (5,)), spaces.Box(0.0, 1.0, (40, 48, 1)))
+    vector, image = torch.randn(*leading, 5), torch.rand(*leading, 40, 48, 1)
+    found = network(vector, image)
+    assert found.shape == (*leading, 128)
+    rows = zip(vector.reshape(-1, 5), image.reshape(-1, 40, 48, 1), strict=True)
+    one_by_one = torch.cat([network(v[None], i[None]) for v, i in rows])
+    torch.testing.assert_close(found.reshape(-1, 128), one_by_one)

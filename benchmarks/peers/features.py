@@ -22,6 +22,6 @@ class Features(torch.nn.Module):
     def forward(self, vector, image=None):
         """Map (..., size) and (..., H, W, C) to (..., settings.HIDDEN)."""
         if self.cnn is not None:
-            seen = self.cnn(image.flatten(0, -4)).unflatten(0, image.shape[:-3])
+            seen = self.cnn(image.reshape(-1, *image.shape[-3:])).reshape(*image.shape[:-3], -1)
             vector = torch.cat([seen, vector], dim=-1)
         return self.linear(vector)
