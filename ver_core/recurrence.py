@@ -21,15 +21,12 @@ def run_lstm(lstm: nn.LSTM, rows: Tensor, state: Tensor, batch_sizes: Tensor) ->
 
     `state` is (k, 2 * layers * H), `batch_sizes` as in a `PackedSequence`.
     """
+    if len(batch_sizes) == 1 and not rows.is_cuda:
+        return _one_step(lstm, rows, state)
     k = state.shape[0]
     # nn.LSTM wants (layers, k, units), and cuDNN wants that contiguous.
     h, c = state.reshape(k, 2, lstm.num_layers, lstm.hidden_size).permute(1, 2, 0, 3).contiguous()
-    if rows.is_cuda:
-        features, h, c = packed_lstm(lstm, rows, h, c, batch_sizes)
-    elif len(batch_sizes) == 1:
-        features, h, c = _one_step(lstm, rows, h, c)
-    else:
-        features, h, c = unrolled_lstm(lstm, rows, h, c, batch_sizes)
+    features, h, c = (packed_lstm if rows.is_cuda else unrolled_lstm)(lstm, rows, h, c, batch_sizes)
     return features, torch.stack((h, c)).permute(2, 0, 1, 3).reshape(k, -1)
 
 
@@ -55,14 +52,15 @@ def unrolled_lstm(lstm: nn.LSTM, rows: Tensor, h: Tensor, c: Tensor, batch_sizes
     return rows, torch.stack(ended_h), torch.stack(ended_c)
 
 
-def _one_step(lstm: nn.LSTM, rows: Tensor, h: Tensor, c: Tensor) -> Recurred:
+def _one_step(lstm: nn.LSTM, rows: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """One step without nn.LSTM's preparations, which cost more than half of the time on a processor."""
+    h, c = state.reshape(len(state), 2, lstm.num_layers, lstm.hidden_size).unbind(1)
     after_h, after_c = [], []
     for layer, (w_input, w_hidden, b_input, b_hidden) in enumerate(lstm.all_weights):
-        rows, cell = torch.lstm_cell(rows, (h[layer], c[layer]), w_input, w_hidden, b_input, b_hidden)
+        rows, cell = torch.lstm_cell(rows, (h[:, layer], c[:, layer]), w_input, w_hidden, b_input, b_hidden)
         after_h.append(rows)
         after_c.append(cell)
-    return rows, torch.stack(after_h), torch.stack(after_c)
+    return rows, torch.cat(after_h + after_c, dim=1)
 
 
 class _Unrolled(torch.autograd.Function):

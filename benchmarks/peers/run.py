@@ -147,7 +147,7 @@ def read(notes: Path, success: float, watch: Watch, learnt: int) -> Run:
         raise RuntimeError(f"it made {int(total[-1]) if len(table) else 0} steps, not more than a rollout")
     seconds, made = at[-1] - at[first], min(total[-1], learnt) - total[first]
     # Two rollouts, as one could be made without learning in between.
-    window = max(0.1 * made, min(made, 2 * settings.NUM_ENVS * settings.ROLLOUT))
+    window = min(made, max(0.1 * made, 2 * settings.NUM_ENVS * settings.ROLLOUT))
     begins = np.flatnonzero((total >= total[first]) & (total + window <= total[first] + made))
     ends = np.searchsorted(total, total[begins] + window)
     best = ((total[ends] - total[begins]) / np.maximum(at[ends] - at[begins], 1e-9)).max()
