@@ -7,42 +7,18 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hab.actions import BASE, GRIP, STOP
+from hab.actions import ARM, BASE, GRIP, STOP
 from hab.sensors import OBSERVATION_SETS
-from skills import SPECS, TASKS, make_env
-from skills.specs import ALWAYS_DRIVE
+from skills import TASKS, make_env
 
 if TYPE_CHECKING:
     from skills.task import SkillTask
     from ver_core.config import PolicyConfig
     from ver_core.env_worker import MakeEnv
 
-HEADS = {GRIP: "bernoulli", STOP: "bernoulli"}
+ACTION_PARTS = (ARM, GRIP, BASE, STOP)
+SWITCHES = (GRIP, STOP)
 """Parts that the simulator reads as on or off."""
-INITIAL_BIAS = {GRIP: 8.0, STOP: -6.0}
-"""Logits at the start. A fresh policy that lets go now and then drops all it grasps before it has brought it anywhere;
-learning then settles on letting go at once, which costs less than holding on to no end. At 8 it lets go once in 3,000
-steps (at 5, once in 150, Pick still learnt to let go). And it stops about once in 55 steps, or it would never get
-anywhere."""
-GATES = ("is_holding", "has_held", "has_passed", "has_touched")
-"""The hand goes to its object while it is empty, away with it once it is full, and to rest when all is done."""
-FINE = (
-    "obj_start_sensor",
-    "obj_goal_sensor",
-    "handle_start_sensor",
-    "handle_drawn",
-    "relative_resting_position",
-    "cup_to_goal",
-    "joints_to_goal",
-    "stop_margin",
-    "around_goal",
-)
-"""Where a few centimetres decide. With them Pick without base movement took 130,000 steps to a success of 0.5 on its
-training starts; without, it was at 0.35 after 270,000."""
-BASE_STD, BASE_STD_SHARE = 0.05, 0.25
-"""Most of the base's spread at the start, and its share of the arm's: a whole unit of it moves the hand by 1 m/s or
-more, one of a joint by a quarter of that, and so it is cloned that much more exactly, too (`imitation_loss`). With an
-error of 0.05 m/s the base tears the cup off a fridge's door that the arm is following exactly."""
 
 
 def task_class(skill: str) -> type[SkillTask[Any]]:
@@ -58,23 +34,32 @@ def env_factory(skill: str, **task: Any) -> MakeEnv:
 
 
 def fit_policy(policy: PolicyConfig, skill: str, obs: str, base_movement: bool) -> PolicyConfig:
-    """Return the policy's configuration with what follows from the skill's action parts and observations.
+    """Return the policy's configuration as it fits one variant of a skill.
 
-    What `policy` says of a part stays. Scans that are observed in another set only are left out.
+    What `policy` says of parts and observations that the skill has in another variant or observation set only is left
+    out. Parts that the simulator reads as on or off get Bernoulli heads, whose biases are logits, unless `policy` says
+    otherwise.
     """
-    parts = SPECS[skill].parts
-    heads = {**{part: head for part, head in HEADS.items() if part in parts}, **policy.heads}
-    biases = {part: bias for part, bias in INITIAL_BIAS.items() if heads.get(part) == "bernoulli"}
-    drives = base_movement and skill not in ALWAYS_DRIVE
-    stds = {BASE: min(BASE_STD, BASE_STD_SHARE * policy.initial_std)} if drives else {}
-    observed = task_class(skill).observed_space(obs).spaces  # a Dict space itself holds samples, not names
-    absent = {key for name, keys in OBSERVATION_SETS.items() if name != obs for key in keys}
+    task = task_class(skill)
+    parts = task.action_parts(base_movement)
+    observed = task.observed_space(obs).spaces  # a Dict space itself holds samples, not names
+    known = {key for kind in OBSERVATION_SETS for key in task.observed_space(kind).spaces}
+
+    def present(keys: list[str]) -> list[str]:
+        return [key for key in keys if key in observed or key not in known]
+
+    def acting(of_parts: dict[str, float]) -> dict[str, float]:
+        return {part: value for part, value in of_parts.items() if part in parts or part not in ACTION_PARTS}
+
+    heads = {**{part: "bernoulli" for part in SWITCHES if part in parts}, **policy.heads}
+    logits = {part for part in SWITCHES if heads.get(part) == "bernoulli"}
+    biases = {part: bias for part, bias in policy.initial_bias.items() if part not in SWITCHES or part in logits}
     return replace(
         policy,
         heads=heads,
-        gates=[key for key in GATES if key in observed] if policy.gates is None else policy.gates,
-        fine_keys=[key for key in FINE if key in observed] if policy.fine_keys is None else policy.fine_keys,
-        initial_bias={**biases, **policy.initial_bias},
-        initial_part_std={**stds, **policy.initial_part_std},
-        scan_keys=[key for key in policy.scan_keys if key not in absent],
+        initial_bias=acting(biases),
+        initial_part_std=acting(policy.initial_part_std),
+        gating_keys=present(policy.gating_keys),
+        tanh_keys=present(policy.tanh_keys),
+        scan_keys=present(policy.scan_keys),
     )

@@ -10,7 +10,7 @@ class ConfigError(ValueError):
     """A parameter that makes no sense; the message is one line that says how to mend it."""
 
 
-FINE_SCALES = (0.05, 0.2)
+TANH_SCALES = (0.05, 0.2)
 SCHEDULERS = ("ver", "nover", "ddppo", "async")
 MOST_PER_WORKER = 200
 """Environments in a process: each needs a pipe of its own, and Python hands a new process no more than 256."""
@@ -33,14 +33,17 @@ class PolicyConfig:
     rnn_layers: int = 2
     """LSTM layers; 0: a feed-forward policy."""
     rnn_size: int = 512
+    normalize_value: bool = False
+    """Whether values are learnt in units of their targets' running mean and deviation (PopArt, van Hasselt et al.
+    2016)."""
     normalize_vectors: bool = False
     """Whether observations that go in as vectors are normalised by their running mean and deviation."""
-    fine_keys: list[str] | None = None
-    """Vectors (m) that also go in through tanh at `FINE_SCALES`: the last centimetres matter like the metres before.
-    Not given: those that the skill says (skills/training.py); [] for none."""
-    gates: list[str] | None = None
-    """Observations of one entry, 0 or 1, that switch between sets of the first layer's weights, where what is right
-    with the one value is wrong with the other. Not given: those that the skill says; [] for none."""
+    tanh_keys: list[str] = field(default_factory=list)
+    """Vectors of floats that also go in through tanh(x / scale) at `TANH_SCALES`: small differences near 0 then count
+    like large ones farther off."""
+    gating_keys: list[str] = field(default_factory=list)
+    """Observations of one entry, 0 or 1: each has first-layer weights of its own, in force while it is 1; another set
+    is in force while the first of them is 0."""
     previous_action: bool = True
     """Whether the last action is an input (zeros, and no choice, at an episode's start)."""
     heads: dict[str, str] = field(default_factory=dict)
@@ -92,6 +95,14 @@ class TrainConfig:
     learning_rate: float = 2.5e-4
     final_learning_rate: float = 0.0
     """At total_steps; cosine in between."""
+    target_kl: float = 0.0
+    """The learning rate is lowered by a third while an update's last epoch finds the policy moved by more than twice
+    this KL divergence (nats), and raised by half while by less than half of it. 0: it is as the schedule says."""
+    std_learning_rate: float = 2.5e-4
+    """Of the Gaussian heads' log deviations at the start; it falls as `learning_rate` does. Adam moves a parameter by
+    about its rate, whatever the gradient: at a network's rate a deviation hardly changes in a million steps."""
+    entropy_coef_learning_rate: float = 2.5e-4
+    """The same of the entropy coefficient's logarithm, if it is learned."""
     adam_eps: float = 1e-5
     entropy_coef: float = 1e-3
     """At the start, if it is learned."""
@@ -146,7 +157,7 @@ class TrainConfig:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
         for name in (
             "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "final_learning_rate",
-            "sampling_weight_max",
+            "sampling_weight_max", "target_kl",
         ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must not be negative")
@@ -166,8 +177,8 @@ class TrainConfig:
         if self.scheduler == "ddppo" and (self.max_batch or self.num_envs) < self.num_envs:
             raise ConfigError("train.max_batch: ddppo steps all environments at once; leave it at 0")
         for name in (
-            "clip", "gamma", "learning_rate", "adam_eps", "max_grad_norm", "entropy_coef_min", "step_timeout_s",
-            "start_timeout_s",
+            "clip", "gamma", "learning_rate", "std_learning_rate", "entropy_coef_learning_rate", "adam_eps",
+            "max_grad_norm", "entropy_coef_min", "step_timeout_s", "start_timeout_s",
         ):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be positive")

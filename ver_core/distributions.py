@@ -193,6 +193,7 @@ class ActionHead(nn.Module):
     low: Tensor
     high: Tensor
     padding: Tensor | None
+    mean_scale: Tensor
 
     def __init__(self, features: int, layout: ActionLayout, config: PolicyConfig) -> None:
         """Build the heads of `config`; raise `ConfigError` where it names a part or head that does not exist."""
@@ -224,16 +225,24 @@ class ActionHead(nn.Module):
         self.linear = nn.Linear(features, sum(self.outputs))
         # The small gain makes the first actions much the same in all states, and all choices about as likely.
         nn.init.orthogonal_(self.linear.weight, gain=0.01)
-        biases = [config.initial_bias.get(part.name, 0.0) for part in in_order for _ in range(_outputs(part))]
-        with torch.no_grad():
-            self.linear.bias.copy_(torch.tensor(biases))
+        biases = torch.tensor(
+            [config.initial_bias.get(part.name, 0.0) for part in in_order for _ in range(_outputs(part))]
+        )
         if "gaussian" in by_kind:
-            stds = [
-                config.initial_part_std.get(p.name, config.initial_std)
-                for p in by_kind["gaussian"]
-                for _ in range(p.size)
-            ]
-            self.log_std = nn.Parameter(torch.tensor(stds).log())
+            stds = torch.tensor(
+                [
+                    config.initial_part_std.get(p.name, config.initial_std)
+                    for p in by_kind["gaussian"]
+                    for _ in range(p.size)
+                ]
+            )
+            self.log_std = nn.Parameter(stds.log())
+            # Means come in units of the first deviation: the gradient of log p with respect to what the layer says is
+            # then of order 1 for every part, however little it may be drawn off its mean.
+            self.register_buffer("mean_scale", stds)
+            biases[: len(stds)] /= stds  # Gaussian parts come first
+        with torch.no_grad():
+            self.linear.bias.copy_(biases)
 
     def forward(self, features: Tensor) -> ActionDistribution:
         """Return the distributions for features (n, F)."""
@@ -243,7 +252,7 @@ class ActionHead(nn.Module):
 
     def _kind(self, kind: str, parameters: Tensor) -> _Entries:
         if kind == "gaussian":
-            return _Gaussian(parameters, self.log_std)
+            return _Gaussian(parameters * self.mean_scale, self.log_std)
         if kind == "bernoulli":
             return _Bernoulli(parameters, self.low, self.high)
         if self.padding is not None:

@@ -19,6 +19,8 @@ from ver_core.returns import gae, sampling_weights, vtrace
 from ver_core.rollout import Rollout
 from ver_core.sequences import Packed, mini_batches, pack
 
+KL_STEP, KL_FACTORS = 1.5, (0.1, 10.0)
+
 
 class LearningFailure(RuntimeError):
     """The optimisation went wrong for good; the message is one line."""
@@ -35,12 +37,22 @@ class Learner:
         self.policy, self.config, self._device, self._world = policy, config, device, world
         log_coef = math.log(config.entropy_coef) if config.entropy_coef > 0.0 else -math.inf
         self.log_entropy_coef = nn.Parameter(torch.tensor(log_coef, device=device))
-        self.optimizer = torch.optim.Adam(
-            [*policy.parameters(), self.log_entropy_coef], lr=config.learning_rate, eps=config.adam_eps
-        )
+        network: list[nn.Parameter] = []
+        stds: list[nn.Parameter] = []
+        for name, parameter in policy.named_parameters():
+            (stds if name.endswith("log_std") else network).append(parameter)
+        groups: list[dict[str, Any]] = [
+            {"params": network, "lr": config.learning_rate},
+            {"params": stds, "lr": config.std_learning_rate},
+            {"params": [self.log_entropy_coef], "lr": config.entropy_coef_learning_rate},
+        ]
+        self._rates = [float(group["lr"]) for group in groups]
+        self.optimizer = torch.optim.Adam(groups, eps=config.adam_eps)
         self.rng = np.random.default_rng((config.seed, world.rank, 2))
         self.version = 0
         """Updates made; the version of the weights."""
+        self._kl_factor = 1.0
+        """On the schedule's learning rate, for `target_kl`."""
 
     def update(self, rollout: Rollout, progress: float, stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
         """Learn from a rollout; returns what to log.
@@ -49,21 +61,30 @@ class Learner:
         mini-batch: `Interrupted` if it says so. Raises `LearningFailure` if a loss or gradient is not finite.
         """
         config = self.config
-        rate = learning_rate(config, progress)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        rate = self._kl_factor * learning_rate(config, progress)
+        for group, initial in zip(self.optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = initial * rate / config.learning_rate
         lag = self.version - rollout.version[: rollout.size]
         with torch.no_grad():
             self.estimate_returns(rollout)
+            if self.policy.value_head.normalize:
+                targets = rollout.target[: rollout.size].astype(np.float64)
+                moments = [float(len(targets)), float(targets.sum()), float(np.square(targets).sum())]
+                self.policy.value_head.learn(*self._world.sum(moments))
         columns = self._columns(rollout)
         sequences = rollout.sequences_with_stale()
         sums: dict[str, torch.Tensor] = {}
-        for _ in range(config.epochs):
+        last_kl = torch.zeros((), device=self._device)
+        for epoch in range(config.epochs):
             for packed in mini_batches(sequences, config.mini_batches, self.rng):
                 if stop():
                     raise Interrupted
                 for name, value in self._step(rollout, packed, columns).items():
                     sums[name] = sums.get(name, torch.zeros((), device=self._device)) + value
+                    if name == "kl" and epoch == config.epochs - 1:
+                        last_kl += value / config.mini_batches
+        if config.target_kl > 0.0:
+            self._adapt(last_kl.item())
         # Only now: the probabilities that were stored with the steps are of the network with the old normalisation.
         fresh = slice(rollout.size)
         self.policy.learn_normalization(rollout.wide["floats"][fresh], rollout.wide["bytes"][fresh], self._world)
@@ -79,6 +100,12 @@ class Learner:
             "policy_lag_max": float(lag.max()),
             "stale_fraction": 1.0 - rollout.size / rollout.filled,
         }
+
+    def observe(self, rollout: Rollout) -> None:
+        """Take only the observations' statistics from a rollout, before anything has been learnt."""
+        rows = slice(rollout.size)
+        self.policy.learn_normalization(rollout.wide["floats"][rows], rollout.wide["bytes"][rows], self._world)
+        self.version += 1
 
     def estimate_returns(self, rollout: Rollout) -> None:
         """Fill in the advantages and value targets of the fresh steps."""
@@ -109,6 +136,7 @@ class Learner:
                 "log_entropy_coef": self.log_entropy_coef.data,
                 "rng": _plain_rng(self.rng),
                 "version": self.version,
+                "kl_factor": self._kl_factor,
             }
         )
 
@@ -119,9 +147,18 @@ class Learner:
         self.log_entropy_coef.data.copy_(saved["log_entropy_coef"])
         state = self.rng.bit_generator.state
         self.rng.bit_generator.state = {**state, **_rng_state(saved["rng"])}
-        self.version = int(saved["version"])
+        self.version, self._kl_factor = int(saved["version"]), float(saved["kl_factor"])
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _adapt(self, kl: float) -> None:
+        """Bring the next update's KL divergence nearer to `target_kl`."""
+        kl, target = self._world.sum([kl])[0] / self._world.size, self.config.target_kl
+        if kl > 2.0 * target:
+            self._kl_factor /= KL_STEP
+        elif kl < 0.5 * target:
+            self._kl_factor *= KL_STEP
+        self._kl_factor = min(KL_FACTORS[1], max(KL_FACTORS[0], self._kl_factor))
 
     def _columns(self, rollout: Rollout) -> dict[str, torch.Tensor]:
         """Move what the loss needs of each step to the device."""
@@ -164,7 +201,10 @@ class Learner:
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
         policy_loss = -(weight * torch.minimum(ratio * advantage, clipped * advantage)).mean()
-        value_loss = 0.5 * (weight * (out.value - target).square()).mean()
+        miss = out.value - target
+        if self.policy.value_head.normalize:
+            miss = miss / self.policy.value_head.std
+        value_loss = 0.5 * (weight * miss.square()).mean()
         # Minimum-entropy constraint (Haarnoja et al. 2018, section 5): alpha grows while the entropy is below target.
         coefficient = self.log_entropy_coef.exp()
         loss = policy_loss + config.value_coef * value_loss - coefficient.detach() * entropy
@@ -173,7 +213,7 @@ class Learner:
 
         self.optimizer.zero_grad()
         loss.backward()
-        self._world.average_gradients(self.optimizer.param_groups[0]["params"])
+        self._world.average_gradients(p for group in self.optimizer.param_groups for p in group["params"])
         norm = nn.utils.clip_grad_norm_(self.policy.parameters(), config.max_grad_norm)
         if not math.isfinite(norm.item()):
             raise LearningFailure(

@@ -15,13 +15,17 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from ver_core.config import FINE_SCALES, ConfigError, PolicyConfig
+from ver_core.config import TANH_SCALES, ConfigError, PolicyConfig
 from ver_core.distributed import World
 from ver_core.distributions import ActionDistribution, ActionHead
 from ver_core.encoders import SCAN_MIN, VISUALS, ScanEncoder, as_float, visual_encoder
 from ver_core.normalizer import Normalizer
 from ver_core.recurrence import run_lstm
 from ver_core.spaces import ActionLayout, ObsLayout
+
+_LEAST_VALUE_STD = 1e-2
+_VALUE_WINDOW = 10
+"""Rollouts over which value targets are averaged."""
 
 
 class Output(NamedTuple):
@@ -76,9 +80,7 @@ class RecurrentPolicy(nn.Module):
         self.action_head = ActionHead(size, self.action_layout, config)
         self.noise_size: int = self.action_head.noise_size
         """Uniform numbers that `ActionDistribution.sample` takes for one action."""
-        self.value_head = nn.Linear(size, 1)
-        nn.init.orthogonal_(self.value_head.weight, gain=1.0)
-        nn.init.zeros_(self.value_head.bias)
+        self.value_head = ValueHead(size, config.normalize_value)
 
     def forward(
         self, floats: Tensor, bytes_: Tensor, previous_action: Tensor, state: Tensor, batch_sizes: Tensor
@@ -94,16 +96,61 @@ class RecurrentPolicy(nn.Module):
         features = self.mlp(self.inputs(floats, bytes_, previous_action))
         if self.lstm is not None:
             features, state = run_lstm(self.lstm, features, state, batch_sizes)
-        return Output(self.action_head(features), self.value_head(features).squeeze(1), state)
+        return Output(self.action_head(features), self.value_head(features), state)
 
     def play(self, out: Output, noise: Tensor) -> Tensor:
         """Return the actions (n, A) that are played in use; `noise` as `ActionDistribution.sample` takes it."""
         return out.distribution.mode() if self._deterministic else out.distribution.play(noise)
 
+    @property
+    def lacks_statistics(self) -> bool:
+        """Whether it normalises vectors, and has seen none to know their mean and deviation from."""
+        return self.inputs.normalizer is not None and bool(self.inputs.normalizer.count == 0)
+
     def learn_normalization(self, floats: Tensor, bytes_: Tensor, world: World) -> None:
         """Take a rollout's observations into account, if the vectors among them are normalised."""
         if self.inputs.normalizer is not None:
             self.inputs.normalizer.learn(self.inputs.read_vectors(floats, bytes_), world)
+
+
+class ValueHead(nn.Linear):
+    """Features (n, F) -> values (n,). With `normalize` its weights are in units of the targets' mean and deviation."""
+
+    count: Tensor
+    mean: Tensor
+    square: Tensor
+
+    def __init__(self, features: int, normalize: bool) -> None:
+        super().__init__(features, 1)
+        nn.init.orthogonal_(self.weight, gain=1.0)
+        nn.init.zeros_(self.bias)
+        self.normalize = normalize
+        if normalize:
+            self.register_buffer("count", torch.zeros(()))
+            self.register_buffer("mean", torch.zeros(()))
+            self.register_buffer("square", torch.ones(()))
+
+    @property
+    def std(self) -> Tensor:
+        return (self.square - self.mean.square()).clamp_min(_LEAST_VALUE_STD**2).sqrt()
+
+    def forward(self, features: Tensor) -> Tensor:
+        value = super().forward(features).squeeze(1)
+        return value * self.std + self.mean if self.normalize else value
+
+    @torch.no_grad()
+    def learn(self, count: float, total: float, squares: float) -> None:
+        """Take more targets into account: their number, sum, and sum of squares. All values stay as they are.
+
+        Reference: van Hasselt et al. 2016, "Learning values across many orders of magnitude", section 2.
+        """
+        mean, std = self.mean.clone(), self.std
+        self.count += 1
+        share = max(1.0 / self.count.item(), 1.0 / _VALUE_WINDOW)
+        self.mean.lerp_(self.mean.new_tensor(total / count), share)
+        self.square.lerp_(self.square.new_tensor(squares / count), share)
+        self.weight *= std / self.std
+        self.bias.copy_((self.bias * std + mean - self.mean) / self.std)
 
 
 class _Inputs(nn.Module):
@@ -143,13 +190,13 @@ class _Inputs(nn.Module):
         """The float row is what goes in, as it is."""
         vectors = sum(math.prod(shapes[name]) for name in self.vectors)
         self.normalizer = Normalizer(vectors) if config.normalize_vectors and vectors else None
-        columns = _columns(config.fine_keys or [], observation)
+        columns = _columns(config.tanh_keys, observation)
         self.register_buffer("fine", torch.tensor(columns) if columns else None, persistent=False)
-        self.features += len(FINE_SCALES) * len(columns)
+        self.features += len(TANH_SCALES) * len(columns)
         self.action = _PreviousAction(action) if config.previous_action else None
         if self.action is not None:
             self.features += self.action.features
-        self.gates = [_gate_column(name, observation) for name in config.gates or []]
+        self.gates = [_gate_column(name, observation) for name in config.gating_keys]
         self.features *= 1 + len(self.gates)
 
     def _add(self, name: str, encoder: nn.Module, features: int) -> None:
@@ -168,7 +215,7 @@ class _Inputs(nn.Module):
             pieces.append(vectors if self.normalizer is None else self.normalizer(vectors))
         if self.fine is not None:
             close = floats[:, self.fine]
-            pieces += [torch.tanh(close / scale) for scale in FINE_SCALES]
+            pieces += [torch.tanh(close / scale) for scale in TANH_SCALES]
         if self.action is not None:
             pieces.append(self.action(previous_action))
         if self.gates:
@@ -189,7 +236,7 @@ def _columns(names: list[str], layout: ObsLayout) -> list[int]:
     vectors = {key.name: key for key in layout.keys if not key.byte and len(key.shape) == 1}
     for name in names:
         if name not in vectors:
-            raise ConfigError(f"policy.fine_keys: no vector of floats {name}; choose from {', '.join(vectors)}")
+            raise ConfigError(f"policy.tanh_keys: no vector of floats {name}; choose from {', '.join(vectors)}")
     return [column for name in names for column in range(vectors[name].start, vectors[name].stop)]
 
 
@@ -198,7 +245,7 @@ def _gate_column(name: str, layout: ObsLayout) -> int:
     for key in layout.keys:
         if key.name == name and not key.byte and math.prod(key.shape) == 1:
             return key.start
-    raise ConfigError(f"policy.gates: {name}: must name an observation of one float")
+    raise ConfigError(f"policy.gating_keys: {name}: must name an observation of one float")
 
 
 class _PreviousAction(nn.Module):

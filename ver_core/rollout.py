@@ -66,6 +66,10 @@ class Rollout:
         self.size = 0
         self._rollouts += 1
 
+    def discard(self) -> None:
+        """Forget all steps: they are not to be learnt from."""
+        self.size = self.filled = 0
+
     def extend(self, count: int) -> slice:
         """Make room for `count` steps; the caller fills in the columns."""
         rows = slice(self.size, self.size + count)

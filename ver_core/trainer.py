@@ -251,13 +251,14 @@ class Trainer:
         while self.steps < config.total_steps and not done:
             boundary = self._boundary(collector if resumable else None)
             preempt, failure, fed = None, None, None
-            if self._preemption and isinstance(feed, InTurn):
+            first = self.policy.lacks_statistics
+            if self._preemption and isinstance(feed, InTurn) and not first:
                 preempt = self._preemption.begin(feed.rollout, collector.step_times_s())
             try:
                 fed = feed.next(stop, preempt)
             except EnvironmentFailure as error:
                 failure = error
-            if self._preemption:
+            if self._preemption and not first:
                 self._preemption.collected()
             due = self.run is not None and time.monotonic() - saved_at > config.checkpoint_every_s
             size = 0 if fed is None else fed[0].size
@@ -276,7 +277,7 @@ class Trainer:
             learning = time.perf_counter()
             try:
                 # Several processes learn in lockstep: none may leave before the others.
-                scalars = self._learn(rollout, stop if world.size == 1 else lambda: False)
+                scalars = self._learn(rollout, first, stop if world.size == 1 else lambda: False)
             except Interrupted:
                 self.learner.restore(boundary["learner"])
                 interrupted = True
@@ -286,7 +287,7 @@ class Trainer:
             self.steps += int(fresh)
             now = time.perf_counter()
             learn_s, seconds, ended = now - learning, now - ended, now
-            if self._preemption:
+            if self._preemption and not first:
                 self._preemption.learned(learn_s)
             while collector.episodes:
                 self._recent.append(collector.episodes.popleft())
@@ -317,7 +318,11 @@ class Trainer:
             update.episodes if update else {},
         )
 
-    def _learn(self, rollout: Rollout, stop: Callable[[], bool]) -> dict[str, float]:
+    def _learn(self, rollout: Rollout, first: bool, stop: Callable[[], bool]) -> dict[str, float]:
+        if first:  # by a policy that has learnt nothing, whose inputs nobody has normalised
+            self.learner.observe(rollout)
+            rollout.discard()
+            return {}
         torch.set_num_threads(self._learner_threads)
         try:
             return self.learner.update(rollout, self.steps / self.config.total_steps, stop)

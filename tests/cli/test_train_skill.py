@@ -49,7 +49,7 @@ BAD = {
     "typo in a key": (["pick", "train.num_env=2"], "Did you mean: 'num_envs'"),
     "typo in a section": (["pick", "polcy.rnn_size=2"], "Did you mean: 'policy'"),
     "new key": (["pick", "+train.speed=2"], "speed"),
-    "unknown group": (["pick", "train=papr"], "Available options in 'train': paper small"),
+    "unknown group": (["pick", "train=papr"], "Available options in 'train': paper scratch small"),
     "wrong type": (["pick", "train.num_envs=many"], "many"),
     "fraction of an environment": (["pick", "train.num_envs=2.5"], "2.5"),
     "sweep": (["pick", "train.seed=1,2"], "--multirun"),
@@ -156,13 +156,13 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
 def test_what_is_seen_to_the_centimetre_and_what_switches_weights(skill: str, gates: list[str], fine: set[str]) -> None:
     policy = fit_policy(load_train_config([f"skill={skill}"]).policy, skill, "laser", True)
     hand = set() if skill == "navigate" else {"relative_resting_position", "cup_to_goal", "joints_to_goal"}
-    assert policy.gates == gates and set(policy.fine_keys or ()) == fine | hand
+    assert policy.gating_keys == gates and set(policy.tanh_keys) == fine | hand
     env = make_env(skill, "train")
-    plain = fit_policy(replace(policy, gates=[], fine_keys=[]), skill, "laser", True)
-    assert plain.gates == [] and plain.fine_keys == []
+    plain = fit_policy(replace(policy, gating_keys=[], tanh_keys=[]), skill, "laser", True)
+    assert plain.gating_keys == [] and plain.tanh_keys == []
     inputs = [RecurrentPolicy(env.observation_space, env.action_space, p).inputs.features for p in (policy, plain)]
     env.close()
-    seen_finely = sum(int(np.prod(env.observation_space[key].shape)) for key in policy.fine_keys or ())
+    seen_finely = sum(int(np.prod(env.observation_space[key].shape)) for key in policy.tanh_keys)
     assert inputs[0] == (1 + len(gates)) * (inputs[1] + 2 * seen_finely)
 
 

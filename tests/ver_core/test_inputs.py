@@ -59,10 +59,10 @@ def test_the_policy_normalises_vectors_but_not_images() -> None:
     assert not torch.equal(policy(floats, *arguments).value, policy(shifted, *arguments).value)
 
 
-def test_fine_keys_show_centimetres_that_the_plain_entry_hides() -> None:
+def test_tanh_keys_show_centimetres_that_the_plain_entry_hides() -> None:
     """Two targets 2 cm apart near the hand differ more, to the first layer, than two as far apart a metre away."""
     space = spaces.Dict({"goal": spaces.Box(-9.0, 9.0, (3,)), "joint": spaces.Box(-9.0, 9.0, (2,))})
-    config = PolicyConfig(rnn_layers=0, fine_keys=["goal"], previous_action=False)
+    config = PolicyConfig(rnn_layers=0, tanh_keys=["goal"], previous_action=False)
     policy = RecurrentPolicy(space, spaces.Box(-1.0, 1.0, (2,)), config)
     none = torch.zeros(1, 0, dtype=torch.uint8)
 
@@ -78,7 +78,7 @@ def test_fine_keys_show_centimetres_that_the_plain_entry_hides() -> None:
 def test_gates_switch_between_sets_of_weights() -> None:
     bit = spaces.Box(0.0, 1.0, (1,))
     space = spaces.Dict({"full": bit, "done": bit, "goal": spaces.Box(-9.0, 9.0, (2,))})
-    config = PolicyConfig(rnn_layers=0, gates=["full", "done"], previous_action=False, mlp=[8])
+    config = PolicyConfig(rnn_layers=0, gating_keys=["full", "done"], previous_action=False, mlp=[8])
     policy = RecurrentPolicy(space, spaces.Box(-1.0, 1.0, (2,)), config)
     layout = policy.obs_layout
     rows = np.zeros((4, layout.floats), np.float32)
@@ -94,9 +94,9 @@ def test_gates_switch_between_sets_of_weights() -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"gates": ["goal"]}, "policy.gates: goal"),
-        ({"gates": ["x"]}, "policy.gates: x"),
-        ({"fine_keys": ["x"]}, "choose from full, goal"),
+        ({"gating_keys": ["goal"]}, "policy.gating_keys: goal"),
+        ({"gating_keys": ["x"]}, "policy.gating_keys: x"),
+        ({"tanh_keys": ["x"]}, "choose from full, goal"),
     ],
 )
 def test_senseless_inputs_are_refused(setting: dict[str, Any], said: str) -> None:

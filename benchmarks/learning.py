@@ -1,0 +1,104 @@
+"""What a training option is worth: skills trained from random weights, with it and without, and how fast they learn.
+
+    python benchmarks/learning.py --out runs/learning
+    python benchmarks/learning.py --tasks pick --seeds 0 1 2 --variant "" --variant "train.rollout_length=1024"
+
+A variant is a set of Hydra overrides on top of `train=scratch` ("" is `train=scratch` itself). Runs are made one after
+the other, task by task and seed by seed, so that all variants have the machine alike. Each has a folder in `--out`; a
+run that is there is taken up where it was left, so the command may be interrupted and given again, with more variants.
+
+Printed for each task and variant, by seed: decisions until `BAR` of the last 100 training episodes succeeded, the
+success of the last 100 at the end, and decisions per second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+BAR = 0.80
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--tasks", nargs="+", default=["pick", "open_fridge"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--variant", action="append", help="overrides, separated by blanks; may be given several times")
+    parser.add_argument("--out", type=Path, default=Path("outputs/learning"))
+    parser.add_argument("--only-report", action="store_true", help="train nothing, print what is there")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true", help="4,096 decisions of one seed, to see that it works")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.seeds, arguments.steps = [0], 4096
+    found: dict[str, dict[str, Any]] = {}
+    for seed in arguments.seeds:
+        for task in arguments.tasks:
+            for variant in arguments.variant or [""]:
+                folder = arguments.out / f"{task}_{seed}_{_name(variant)}"
+                if not arguments.only_report:
+                    _train(task, seed, variant, arguments.steps, folder)
+                if (measured := _measure(folder, arguments.steps)) is not None:
+                    found.setdefault(task, {}).setdefault(variant or "train=scratch", {})[seed] = measured
+    _print(found)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _name(variant: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "_", variant).strip("_") or "scratch"
+
+
+def _train(task: str, seed: int, variant: str, steps: int, folder: Path) -> None:
+    command = [sys.executable, "-m", "tpsrl", "train-skill", task, "--nav", "--steps", str(steps), "--out", str(folder)]
+    if (folder / "checkpoint.pt").is_file():
+        command.append("--resume")
+    else:
+        command += ["train=scratch", f"train.seed={seed}", *variant.split()]
+    if subprocess.run(command).returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: failed")
+    rows = _rows(folder)
+    if not rows or rows[-1]["steps"] < steps:
+        raise SystemExit("interrupted; give the same command again to go on")
+
+
+def _rows(folder: Path) -> list[dict[str, float]]:
+    file = folder / "scalars.jsonl"
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+
+
+def _measure(folder: Path, steps: int) -> dict[str, float | None] | None:
+    rows = [row for row in _rows(folder) if "episode/success" in row and row["steps"] <= 1.02 * steps]
+    if not rows:
+        return None
+    over = (row["steps"] for row in rows if row["episode/success"] >= BAR)
+    speeds = sorted(row["train/sps"] for row in rows)
+    return {
+        "decisions": rows[-1]["steps"],
+        f"decisions_to_{BAR:.2f}": next(over, None),
+        "success_at_end": rows[-1]["episode/success"],
+        "decisions_per_s": speeds[len(speeds) // 2],
+    }
+
+
+def _print(found: dict[str, dict[str, Any]]) -> None:
+    for task, variants in found.items():
+        print(f"\n{task}: by seed, decisions to {BAR:.2f} | success at the end (decisions) | decisions/s")
+        for variant, seeds in variants.items():
+            print(f"  {variant}")
+            for seed, run in seeds.items():
+                reached = run[f"decisions_to_{BAR:.2f}"]
+                print(
+                    f"    {seed}: {'-' if reached is None else f'{reached:,.0f}':>9} | {run['success_at_end']:.2f} "
+                    f"({run['decisions']:,.0f}) | {run['decisions_per_s']:,.0f}"
+                )
+
+
+if __name__ == "__main__":
+    main()
