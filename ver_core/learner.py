@@ -62,8 +62,9 @@ class Learner:
         """
         config = self.config
         rate = self._kl_factor * learning_rate(config, progress)
+        share = rate / config.learning_rate if config.learning_rate > 0.0 else 0.0
         for group, initial in zip(self.optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = initial * rate / config.learning_rate
+            group["lr"] = initial * share
         lag = self.version - rollout.version[: rollout.size]
         with torch.no_grad():
             self.estimate_returns(rollout)

@@ -30,6 +30,8 @@ class Update:
     """Means over the last `RECENT_EPISODES` episodes: return, length, the info's numbers; shares of its words."""
     episode_count: int
     """Episodes finished so far in this session."""
+    random_steps: int = 0
+    """Of `steps`, those of the first rollout, if it served the observations' statistics alone."""
 
 
 class Clock:
@@ -71,6 +73,7 @@ def row(update: Update, sps: float, shares: dict[str, float], step_ms: float, re
     return {
         "train/sps": sps,
         "train/fresh_steps": update.fresh_steps,
+        "train/random_steps": update.random_steps,
         "train/preempted": float(collection.preempted),
         "train/requests_per_batch": collection.requests / max(collection.batches, 1),
         "train/env_restarts": restarts,

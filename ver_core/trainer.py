@@ -103,7 +103,7 @@ class Trainer:
         self.world: World = join(self.device.type == "cuda")
         self.world.broadcast(self.policy)
         self.learner = Learner(self.policy, train, self.device, self.world)
-        self.steps = 0
+        self.steps = self._random_steps = 0
         self._collector_state: dict[str, Any] | None = None
         if saved is not None:
             self._restore(saved)
@@ -285,6 +285,7 @@ class Trainer:
                 break
             feed.learned(rollout, self.learner.version)
             self.steps += int(fresh)
+            self._random_steps += int(fresh) if first else 0
             now = time.perf_counter()
             learn_s, seconds, ended = now - learning, now - ended, now
             if self._preemption and not first:
@@ -293,8 +294,9 @@ class Trainer:
                 self._recent.append(collector.episodes.popleft())
                 episodes += 1
             update = Update(
-                self.steps, int(fresh), seconds, learn_s, collection, scalars, means(self._recent), episodes
-            )
+                self.steps, int(fresh), seconds, learn_s, collection, scalars, means(self._recent), episodes,
+                self._random_steps,
+            )  # fmt: skip
             clock.add(update)
             if clock.seconds >= config.log_every_s or self.steps >= config.total_steps:
                 sps, shares = clock.read(self.steps)
@@ -333,6 +335,7 @@ class Trainer:
         """Copy all that a resume needs. Without a collector (it is at work) a resume's environments start afresh."""
         return {
             "steps": self.steps,
+            "random_steps": self._random_steps,
             "learner": self.learner.snapshot(),
             "collector": collector.snapshot() if collector else None,
         }
@@ -383,7 +386,7 @@ class Trainer:
                 "the run to resume had other observations or actions, and so another network; resume it with the "
                 "environment it was started with"
             ) from error
-        self.steps = int(saved["steps"])
+        self.steps, self._random_steps = int(saved["steps"]), int(saved["random_steps"])
         self._collector_state = mine["collector"]
 
 

@@ -68,6 +68,8 @@ BAD = {
     "unequal mini-batches": (["pick", "train.mini_batches=3"], "do not divide"),
     "layer without units": (["pick", "policy.mlp=[0]"], "must be at least 1"),
     "unknown scheduler": (["pick", "train.scheduler=vera"], "choose from ver, nover, ddppo, async"),
+    "unknown part": (["pick", "policy.initial_bias.hand=1"], "no such action part; choose from"),
+    "unknown observation": (["pick", "policy.tanh_keys=[smell]"], "no vector of floats smell; choose from"),
     "unknown W&B mode": (["pick", "wandb.mode=on"], "choose from disabled, offline, online"),
     "unknown device": (["pick", "train.device=abacus"], "train.device=abacus"),
     "resume what": (["pick", "--resume"], "name the run's folder with --out"),
@@ -170,6 +172,15 @@ def test_scans_are_for_the_laser_only() -> None:
     config = load_train_config(["skill=pick", "train=paper"])
     assert fit_policy(config.policy, "pick", "laser", True).scan_keys == ["laser"]
     assert fit_policy(config.policy, "pick", "depth", True).scan_keys == []
+    finely = {obs: fit_policy(config.policy, "pick", obs, True).tanh_keys for obs in ("laser", "depth")}
+    assert set(finely["laser"]) - set(finely["depth"]) == {"around_goal"}
+
+
+def test_the_base_is_left_out_where_it_stands() -> None:
+    policy = load_train_config(["skill=pick", "train=scratch"]).policy
+    assert fit_policy(policy, "pick", "laser", True).initial_part_std == {"base_vel": 0.3}
+    assert fit_policy(policy, "pick", "laser", False).initial_part_std == {}
+    assert fit_policy(policy, "navigate", "laser", True).initial_bias == {}  # it has no grip
 
 
 def test_overrides_win_over_what_follows_from_the_parts() -> None:
@@ -216,6 +227,26 @@ def test_the_default_is_small_and_the_folder_says_what_is_in_it() -> None:
     assert config.train.total_steps == 150_000 and config.demonstrations.rounds == 3
     assert config.train.num_envs == 16 and config.train.envs_per_worker == 4
     assert re.fullmatch(r"outputs/train/open_fridge_nonav_laser_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", config.out)
+
+
+@pytest.mark.parametrize("skill", TASKS)
+def test_scratch_is_one_word(skill: str) -> None:
+    """The recipe has the last word over what the skill's file says of cloning, and keeps what the task needs."""
+    config, cloning = (load_train_config([f"skill={skill}", f"train={recipe}"]) for recipe in ("scratch", "small"))
+    assert config.demonstrations.rounds == 0 and config.chain_starts == 0.0 and config.action_repeat == 3
+    assert config.policy.initial_std == 0.5 and config.policy.initial_part_std == {"base_vel": 0.3}
+    assert config.train.learning_rate == 3e-4 and config.train.total_steps == 2_000_000
+    assert config.train.std_learning_rate > config.train.learning_rate < config.train.entropy_coef_learning_rate
+    assert config.train.gamma == cloning.train.gamma and config.policy.initial_bias == cloning.policy.initial_bias
+    assert config.policy.tanh_keys == cloning.policy.tanh_keys
+
+
+def test_the_monolithic_policy_is_trained_from_scratch(tmp_path: Path) -> None:
+    tiny = ["train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"]
+    out = tmp_path / "run"
+    train("rearrange", *tiny, "--steps", "32", "--out", str(out))
+    config = read_train_config(out / "config.yaml")
+    assert config.train.learning_rate == 3e-4 and config.policy.initial_std == 0.5 and config.action_repeat == 3
 
 
 def test_a_configuration_survives_its_file(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ def make_head(space: spaces.Space[Any], spread: float = 1.0, **config: Any) -> A
 def columns(head: ActionHead, features: Tensor, config: PolicyConfig, layout: ActionLayout) -> list[Any]:
     """One torch distribution for each column of the flat action, from the head's linear layer alone.
 
-    The layer's outputs are documented by this order: Gaussians, Bernoullis, Categoricals, each in the parts' order.
+    The layer's outputs are documented by this order: Gaussians, Bernoullis, Categoricals, each in the parts' order; a
+    Gaussian's is its mean in units of its first deviation.
     """
     outputs = list(head.linear(features).T)
     log_stds = list(head.log_std) if hasattr(head, "log_std") else []
@@ -59,7 +60,8 @@ def columns(head: ActionHead, features: Tensor, config: PolicyConfig, layout: Ac
             chosen = config.heads.get(part.name, "gaussian") if part.kind == "box" else "categorical"
             for i in range(part.size) if chosen == kind else ():
                 if kind == "gaussian":
-                    found[part.start + i] = oracle.Normal(outputs.pop(0), log_stds.pop(0).exp())
+                    first_std = config.initial_part_std.get(part.name, config.initial_std)
+                    found[part.start + i] = oracle.Normal(first_std * outputs.pop(0), log_stds.pop(0).exp())
                 elif kind == "bernoulli":
                     found[part.start + i] = oracle.Bernoulli(logits=outputs.pop(0))
                 else:
@@ -76,7 +78,10 @@ CASES = [
     (spaces.MultiDiscrete([4, 4]), {}),
     (spaces.MultiDiscrete([2, 7, 3]), {}),
     (spaces.MultiBinary(3), {}),
-    (MIXED, {"heads": {"grip": "bernoulli", "arm": "gaussian"}, "initial_std": 1.7}),
+    (
+        MIXED,
+        {"heads": {"grip": "bernoulli", "arm": "gaussian"}, "initial_std": 1.7, "initial_part_std": {"wheels": 0.05}},
+    ),
 ]
 
 

@@ -228,15 +228,22 @@ def test_the_step_is_adams() -> None:
     """Its first step is lr g / (|g| + eps), whatever the gradient's size; clipped gradients are shorter, no others."""
     policy = make_policy()
     before = [p.detach().clone() for p in policy.parameters()]
-    learner = make_learner(policy, max_grad_norm=1e-3, learning_rate=0.01, adam_eps=1e-4)
+    rates = {"learning_rate": 0.01, "std_learning_rate": 0.1, "entropy_coef_learning_rate": 0.2}
+    learner = make_learner(policy, max_grad_norm=1e-3, adam_eps=1e-4, **rates)
     scalars = learner.update(make_rollout(policy), 0.5)
     norm = math.sqrt(sum(float((p.grad**2).sum()) for p in policy.parameters() if p.grad is not None))
     assert norm == pytest.approx(1e-3, rel=1e-3) and scalars["grad_norm"] > 0.1
     assert scalars["learning_rate"] == pytest.approx(0.005)  # half way
-    for old, new in zip(before, policy.parameters(), strict=True):
+    stds = 0
+    for old, (name, new) in zip(before, policy.named_parameters(), strict=True):
         assert new.grad is not None
-        expected = old - 0.005 * new.grad / (new.grad.abs() + 1e-4)
+        stds += name == "action_head.log_std"
+        expected = old - (0.05 if name == "action_head.log_std" else 0.005) * new.grad / (new.grad.abs() + 1e-4)
         torch.testing.assert_close(new.detach(), expected, rtol=1e-4, atol=1e-7)
+    assert stds == 1
+    # The gradient by the coefficient's logarithm is not clipped, and far larger than eps.
+    moved = math.log(scalars["entropy_coef"] / learner.config.entropy_coef)
+    assert abs(moved) == pytest.approx(0.1, rel=0.2)
 
 
 def test_cosine_schedule() -> None:
@@ -253,7 +260,7 @@ def test_cosine_schedule() -> None:
 def test_the_entropy_coefficient_goes_to_its_bound_and_not_beyond(target: float, bound: float) -> None:
     policy = make_policy()
     learner = make_learner(
-        policy, learning_rate=0.1, entropy_coef=0.01, entropy_coef_min=0.005, entropy_coef_max=0.02,
+        policy, learning_rate=1e-3, entropy_coef_learning_rate=0.1, entropy_coef=0.01, entropy_coef_min=0.005, entropy_coef_max=0.02,
         target_entropy=target,
     )  # fmt: skip
     found = [0.01]
