@@ -12,11 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file, save_file
+
 from configs.schema import TrainSkillConfig
 from eval.evaluate import Evaluation
 from eval.report import to_json
 from planner.zoo import CLONED, CONFIG, WEIGHTS, Entry
 from skills.specs import ALWAYS_DRIVE
+from skills.trained import without_critic
 from ver_core.reporting import RECENT_EPISODES
 
 CARD, CURVE, TEXT = "card.json", "curve.png", "README.md"
@@ -32,8 +35,8 @@ def publish(run: Path, entry: Entry, zoo: Path) -> Path:
     rows = _scalars(run)
     facts = {"policy": _policy_facts(entry.config), "training": _training_facts(run, rows), "results": {}}
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (WEIGHTS, CONFIG):
-        shutil.copyfile(run / name, folder / name)
+    save_file(without_critic(load_file(run / WEIGHTS)), folder / WEIGHTS)
+    shutil.copyfile(run / CONFIG, folder / CONFIG)
     _draw_curve(rows, entry, folder / CURVE)
     _write(folder, facts)
     return folder

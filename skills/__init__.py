@@ -34,6 +34,7 @@ def make_env(
     action_repeat: int = 1,
     chain_starts: float = 0.0,
     sim: str = "mujoco",
+    critic_state: bool = False,
 ) -> gymnasium.Env[Any, Any]:
     """Return a skill's task (the arguments: skills/task.py); `index` fixes its start state (None: drawn)."""
     if skill not in TASKS:
@@ -48,6 +49,7 @@ def make_env(
         action_repeat=action_repeat,
         chain_starts=chain_starts,
         sim=sim,
+        critic_state=critic_state,
     )
 
 

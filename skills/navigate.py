@@ -66,6 +66,7 @@ class Navigate(SkillTask[NavigateState]):
     skill = "navigate"
     parts = (BASE, STOP)
     keys = ("goal_to_agent_gps_compass", "stop_margin", "base_effort", "arm_effort")
+    critic_measures = ("dist_to_goal", "geodesic_dist_to_goal", "rot_dist_to_goal")
     max_steps = 1000
     map_room_m = 12.0
 

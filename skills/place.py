@@ -41,6 +41,7 @@ class Place(SkillTask[PlaceState]):
     skill = "place"
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *ARM_KEYS)
+    critic_measures = ("object_to_goal_distance", "obj_at_goal")
     map_room_m, looks_around = 1.5, True
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:

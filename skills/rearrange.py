@@ -48,6 +48,7 @@ class Rearrange(SkillTask[RearrangeState]):
     skill = "rearrange"
     parts = (ARM, GRIP)
     keys = ("goal_to_agent_gps_compass", "obj_goal_sensor", *ARM_KEYS)
+    critic_measures = ("geodesic_dist_to_goal", "ee_to_object_distance", "object_to_goal_distance", "did_pick_object")
     max_steps = REARRANGE_STEPS
     map_room_m = 12.0
 

@@ -59,6 +59,8 @@ class State:
     """Sum of such rises since the start."""
 
 
+CRITIC_STATE = "critic_state"
+_CRITIC_SIZE = 28
 _STOP_AT = np.array((NAV_DISTANCE_M, 0.0), np.float32)
 S = TypeVar("S", bound=State)
 Sensor = tuple[spaces.Box, Callable[[Simulator, RobotPose, NDArray[np.float64]], NDArray[np.float32]]]
@@ -129,6 +131,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     memories: ClassVar[dict[str, Memory]] = {}
     """Observations of 0 or 1: whether something that the sensors tell has been so since the call began."""
     max_steps: int = MANIPULATION_STEPS
+    critic_measures: ClassVar[tuple[str, ...]] = ()
+    """Of its `measures`, those that are part of `CRITIC_STATE`."""
     slack_reward: ClassVar[float] = -0.005
     force_pen_per_n: ClassVar[float] = FORCE_PEN_PER_N
 
@@ -144,9 +148,12 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         action_repeat: int = 1,
         chain_starts: float = 0.0,
         sim: str = "mujoco",
+        critic_state: bool = False,
     ) -> None:
         """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
         hand takes or loses something.
+
+        `critic_state`: show `CRITIC_STATE`, too, which is for a critic in training and not for any policy.
 
         `chain_starts`: share of the start states, for training, that are as the chain hands over, not the task's own.
         """
@@ -157,6 +164,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.sim = make_simulator(sim, films=render_mode == "rgb_array")
         self.action_space = action_space(self.action_parts(base_movement))
         self.observation_space = self.observed_space(obs)
+        if critic_state:
+            told = sensors.vector_space(_CRITIC_SIZE + len(self.critic_measures))
+            self.observation_space = spaces.Dict({**self.observation_space.spaces, CRITIC_STATE: told})
+        self._tells_critic = critic_state
         self.goal = Goal((0.0, 0.0, 0.0))
 
     @classmethod
@@ -335,6 +346,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         if start.held:
             self.sim.hold(start.held, start.tilt_rad)
         self._memory: CallMemory = {}
+        self._posture = np.concatenate((self.sim.base, self.sim.arm))
 
     def _handed_over(self) -> bool:
         """Play what comes before the start; say whether what is in hand is still there."""
@@ -363,7 +375,37 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     def observation(self) -> Observation:
         """Read what it sees now."""
-        return self.observe(self.sim, self.obs, self._goal_position, self._memory)
+        read = self.observe(self.sim, self.obs, self._goal_position, self._memory)
+        if self._tells_critic:
+            read[CRITIC_STATE] = self._critic_state()
+        return read
+
+    def _critic_state(self) -> NDArray[np.float32]:
+        """Return what only the simulator knows, and what the rewards hang on; never part of `observe`.
+
+        The measures, the hand's distance from rest (m), contact forces (kN, and 10 kN for their sum), whether the seal
+        broke, the share of the time that is over; where the object, or the handle, and the goal are, in the base's and
+        the end-effector's frame (m); how base and arm have moved since the last observation.
+        """
+        sim, goal, now = self.sim, self.goal, self._state
+        pose, measures = RobotPose(sim), self.measures(now)
+        place = self._goal_position[0]
+        if goal.object:
+            place = sim.object_pos(goal.object)
+        elif goal.articulation:
+            place = sim.handle_pos(goal.articulation)
+        aim = self._goal_position[-1]
+        posture = np.concatenate((sim.base, sim.arm))
+        moved, self._posture = posture - self._posture, posture
+        told = [
+            *(float(measures[key]) for key in self.critic_measures),
+            now.rest_m, sim.force_n / 1e3, now.force_added_n / 1e3, now.force_total_n / 1e4, float(now.seal_broke),
+            self.steps / self.max_steps,
+            *sensors.in_base_frame(pose, place), *sensors.in_ee_frame(pose, place[None]),
+            *sensors.in_base_frame(pose, aim), *sensors.in_ee_frame(pose, aim[None]),
+            *moved,
+        ]  # fmt: skip
+        return np.array(told, np.float32)
 
     def _info(self, now: S, success: bool, reason: str, terms: dict[str, float]) -> dict[str, Any]:
         return {

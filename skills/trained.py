@@ -41,9 +41,12 @@ class TrainedPolicy:
         space = task.observed_space(obs)
         try:
             self._network = RecurrentPolicy(
-                space, action_space(task.action_parts(base_movement)), fit_policy(policy, skill, obs, base_movement)
+                space,
+                action_space(task.action_parts(base_movement)),
+                fit_policy(policy, skill, obs, base_movement),
+                critic=False,
             )
-            self._network.load_state_dict(load_file(weights))
+            self._network.load_state_dict(without_critic(load_file(weights)))
         except (ConfigError, SafetensorError, RuntimeError) as error:
             raise WeightsError(f"{weights}: not the weights of this policy: {_first_line(error)}") from error
         self._network.eval()
@@ -59,8 +62,8 @@ class TrainedPolicy:
         self._left, self._held = 0, ""
         self._memory: CallMemory = {}
         self._action: Action = {}
-        self.value = 0.0
-        """What the critic expected of the last observation acted on."""
+        self.value: float | None = None
+        """What the critic expected of the last observation acted on, if it shares the actor's network."""
         self._said: ActionDistribution | None = None
 
     def act(self, sim: Simulator) -> Action:
@@ -90,11 +93,17 @@ class TrainedPolicy:
             torch.from_numpy(floats), torch.from_numpy(bytes_), self._previous, self._state, torch.tensor([1])
         )
         noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
-        self._previous, self._state, self.value = network.play(out, noise), out.state, float(out.value)
+        self._previous, self._state = network.play(out, noise), out.state
+        self.value = None if network.value_head is None else float(out.value)
         self._said = out.distribution
         decoded = network.action_layout.decode(self._previous[0].numpy())
         assert isinstance(decoded, Mapping)
         self._action = dict(decoded)
+
+
+def without_critic(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return a policy's weights without those of a critic of its own, which is for training alone."""
+    return {name: tensor for name, tensor in weights.items() if not name.startswith("critic.")}
 
 
 def _first_line(error: Exception) -> str:

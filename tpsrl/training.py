@@ -24,6 +24,7 @@ from planner.zoo import CLONED, CONFIG, WEIGHTS
 from skills import TASKS
 from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.specs import ALWAYS_DRIVE
+from skills.task import CRITIC_STATE
 from skills.training import env_factory, fit_policy
 from tpsrl.commands import Failure
 from tpsrl.inputs import BadInput, check_simulator
@@ -68,6 +69,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "action_repeat": config.action_repeat,
         "chain_starts": config.chain_starts,
         "sim": config.sim,
+        "critic_state": CRITIC_STATE in config.policy.critic_keys,
     }
     try:
         trainer = Trainer(

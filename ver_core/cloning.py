@@ -66,10 +66,9 @@ def clone(
         torch.from_numpy(part).to(device)
         for part in (shown.floats, shown.bytes, shown.actions, shown.returns, shown.expert.astype(np.float32))
     )
-    normalizer = policy.inputs.normalizer
-    if normalizer is not None and normalizer.count == 0:
+    if policy.lacks_statistics:
         policy.learn_normalization(floats, bytes_, world)
-        normalizer.settle()
+        policy.settle_normalization()
     remembers = policy.state_size > 0
     sequences = find_sequences(np.zeros(len(actions), int), shown.starts if remembers else np.ones(len(actions), bool))
     sees = any(len(key.shape) == 3 for key in policy.obs_layout.keys)

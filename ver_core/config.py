@@ -44,6 +44,12 @@ class PolicyConfig:
     gating_keys: list[str] = field(default_factory=list)
     """Observations of one entry, 0 or 1: each has first-layer weights of its own, in force while it is 1; another set
     is in force while the first of them is 0."""
+    critic_mlp: list[int] = field(default_factory=list)
+    """Hidden layers of a critic with a network of its own, which reads all vectors of floats, normalised. None: actor
+    and critic share all but their last layer."""
+    critic_keys: list[str] = field(default_factory=list)
+    """Vectors of floats that only the critic reads (asymmetric actor-critic, Pinto et al. 2018): what is known in
+    training only. The policy in use is built without them."""
     previous_action: bool = True
     """Whether the last action is an input (zeros, and no choice, at an episode's start)."""
     heads: dict[str, str] = field(default_factory=dict)
@@ -61,9 +67,13 @@ class PolicyConfig:
     def check(self) -> None:
         """Raise `ConfigError` at the first senseless size; the rest depends on the spaces and is checked with them."""
         sizes = {name: getattr(self, name) for name in ("visual_size", "scan_size", "rnn_size")}
-        for name, size in {**sizes, **{f"mlp[{i}]": size for i, size in enumerate(self.mlp)}}.items():
+        layers = {"mlp": self.mlp, "critic_mlp": self.critic_mlp}
+        sizes |= {f"{name}[{i}]": size for name, hidden in layers.items() for i, size in enumerate(hidden)}
+        for name, size in sizes.items():
             if size < 1:
                 raise ConfigError(f"policy.{name}={size}: must be at least 1")
+        if self.critic_keys and not self.critic_mlp:
+            raise ConfigError("policy.critic_keys: only a critic of its own can read them; set policy.critic_mlp too")
         if self.rnn_layers < 0:
             raise ConfigError(f"policy.rnn_layers={self.rnn_layers}: must be 0 (no LSTM) or more")
 

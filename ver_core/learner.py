@@ -14,7 +14,7 @@ from torch import nn
 
 from ver_core.config import TrainConfig
 from ver_core.distributed import World
-from ver_core.policy import Output, RecurrentPolicy
+from ver_core.policy import Output, RecurrentPolicy, ValueHead
 from ver_core.returns import gae, sampling_weights, vtrace
 from ver_core.rollout import Rollout
 from ver_core.sequences import Packed, mini_batches, pack
@@ -37,10 +37,16 @@ class Learner:
         self.policy, self.config, self._device, self._world = policy, config, device, world
         log_coef = math.log(config.entropy_coef) if config.entropy_coef > 0.0 else -math.inf
         self.log_entropy_coef = nn.Parameter(torch.tensor(log_coef, device=device))
-        network: list[nn.Parameter] = []
-        stds: list[nn.Parameter] = []
-        for name, parameter in policy.named_parameters():
-            (stds if name.endswith("log_std") else network).append(parameter)
+        head = policy.critic.head if policy.critic else policy.value_head
+        assert head is not None
+        self._value_head: ValueHead = head
+        critic = list(policy.critic.parameters()) if policy.critic else []
+        stds = [parameter for name, parameter in policy.named_parameters() if name.endswith("log_std")]
+        apart = {id(parameter) for parameter in critic}
+        self._clipped = [[p for p in policy.parameters() if id(p) not in apart], critic]
+        """Parameters whose gradients are clipped together: the actor's; those of a critic of its own."""
+        apart = {id(parameter) for parameter in stds}
+        network = [parameter for parameter in policy.parameters() if id(parameter) not in apart]
         groups: list[dict[str, Any]] = [
             {"params": network, "lr": config.learning_rate},
             {"params": stds, "lr": config.std_learning_rate},
@@ -68,10 +74,10 @@ class Learner:
         lag = self.version - rollout.version[: rollout.size]
         with torch.no_grad():
             self.estimate_returns(rollout)
-            if self.policy.value_head.normalize:
+            if self._value_head.normalize:
                 targets = rollout.target[: rollout.size].astype(np.float64)
                 moments = [float(len(targets)), float(targets.sum()), float(np.square(targets).sum())]
-                self.policy.value_head.learn(*self._world.sum(moments))
+                self._value_head.learn(*self._world.sum(moments))
         columns = self._columns(rollout)
         sequences = rollout.sequences_with_stale()
         sums: dict[str, torch.Tensor] = {}
@@ -203,8 +209,8 @@ class Learner:
         clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
         policy_loss = -(weight * torch.minimum(ratio * advantage, clipped * advantage)).mean()
         miss = out.value - target
-        if self.policy.value_head.normalize:
-            miss = miss / self.policy.value_head.std
+        if self._value_head.normalize:
+            miss = miss / self._value_head.std
         value_loss = 0.5 * (weight * miss.square()).mean()
         # Minimum-entropy constraint (Haarnoja et al. 2018, section 5): alpha grows while the entropy is below target.
         coefficient = self.log_entropy_coef.exp()
@@ -215,8 +221,8 @@ class Learner:
         self.optimizer.zero_grad()
         loss.backward()
         self._world.average_gradients(p for group in self.optimizer.param_groups for p in group["params"])
-        norm = nn.utils.clip_grad_norm_(self.policy.parameters(), config.max_grad_norm)
-        if not math.isfinite(norm.item()):
+        norm, *others = [nn.utils.clip_grad_norm_(part, config.max_grad_norm) for part in self._clipped if part]
+        if not all(math.isfinite(found.item()) for found in (norm, *others)):
             raise LearningFailure(
                 f"the gradient is not finite at update {self.version} (loss {loss.item():g}, value target up to "
                 f"{target.abs().max().item():g}): lower train.learning_rate, or the scale of the rewards"

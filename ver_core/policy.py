@@ -1,6 +1,7 @@
 """The recurrent policy: observations and the previous action -> encoders -> LSTM -> action distribution and value.
 
-Actor and critic share everything but their last layer (section 4 of the VER paper). One `forward` serves collection, a
+Actor and critic share everything but their last layer (section 4 of the VER paper), or the critic is a network of its
+own, which may read what the actor never sees. One `forward` serves collection, a
 step of several environments, and learning, many sequences of different lengths packed into one batch.
 
 Shapes: n rows, k sequences (k <= n), A entries of a flat action.
@@ -42,9 +43,16 @@ class RecurrentPolicy(nn.Module):
     """The network that `PolicyConfig` describes, for one observation space and one action space."""
 
     def __init__(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], config: PolicyConfig
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        config: PolicyConfig,
+        critic: bool = True,
     ) -> None:
-        """Build it; raise `UnsupportedSpace` or `ConfigError` where spaces and configuration do not fit."""
+        """Build it; raise `UnsupportedSpace` or `ConfigError` where spaces and configuration do not fit.
+
+        critic: False leaves a critic of its own out; the observations need not have its keys then, and values are NaN.
+        """
         super().__init__()
         config.check()
         self.obs_layout = ObsLayout(observation_space)
@@ -54,17 +62,8 @@ class RecurrentPolicy(nn.Module):
 
         self.inputs = _Inputs(self.obs_layout, self.action_layout, config)
         size = self.inputs.features
-        layers: list[nn.Module] = []
-        for hidden in config.mlp:
-            linear = nn.Linear(size, hidden)
-            # A tall orthogonal matrix has short rows: without the factor, few inputs would hardly move a unit.
-            nn.init.orthogonal_(linear.weight, gain=math.sqrt(2.0 * max(1.0, hidden / size)))
-            nn.init.zeros_(linear.bias)
-            # tanh trained best of the usual ones in on-policy control (Andrychowicz et al. 2021), and bounds the values
-            # of vectors that nobody has normalised.
-            layers += [linear, nn.Tanh()]
-            size = hidden
-        self.mlp = nn.Sequential(*layers)
+        self.mlp = _mlp(size, config.mlp)
+        size = config.mlp[-1] if config.mlp else size
         self._deterministic = config.deterministic
 
         self.lstm: nn.LSTM | None = None
@@ -80,7 +79,12 @@ class RecurrentPolicy(nn.Module):
         self.action_head = ActionHead(size, self.action_layout, config)
         self.noise_size: int = self.action_head.noise_size
         """Uniform numbers that `ActionDistribution.sample` takes for one action."""
-        self.value_head = ValueHead(size, config.normalize_value)
+        self.critic: Critic | None = None
+        self.value_head: ValueHead | None = None
+        if not config.critic_mlp:
+            self.value_head = ValueHead(size, config.normalize_value)
+        elif critic:
+            self.critic = Critic(self.obs_layout, config)
 
     def forward(
         self, floats: Tensor, bytes_: Tensor, previous_action: Tensor, state: Tensor, batch_sizes: Tensor
@@ -96,7 +100,13 @@ class RecurrentPolicy(nn.Module):
         features = self.mlp(self.inputs(floats, bytes_, previous_action))
         if self.lstm is not None:
             features, state = run_lstm(self.lstm, features, state, batch_sizes)
-        return Output(self.action_head(features), self.value_head(features), state)
+        if self.value_head is not None:
+            value = self.value_head(features)
+        elif self.critic is not None:
+            value = self.critic(floats)
+        else:
+            value = features.new_full((len(features),), math.nan)
+        return Output(self.action_head(features), value, state)
 
     def play(self, out: Output, noise: Tensor) -> Tensor:
         """Return the actions (n, A) that are played in use; `noise` as `ActionDistribution.sample` takes it."""
@@ -105,17 +115,71 @@ class RecurrentPolicy(nn.Module):
     @property
     def lacks_statistics(self) -> bool:
         """Whether it normalises vectors, and has seen none to know their mean and deviation from."""
-        return self.inputs.normalizer is not None and bool(self.inputs.normalizer.count == 0)
+        normalizers = (self.inputs.normalizer, self.critic and self.critic.normalizer)
+        return any(normalizer is not None and bool(normalizer.count == 0) for normalizer in normalizers)
+
+    def settle_normalization(self) -> None:
+        """Learn no more statistics: weights that were fitted to rows as they are normalised now depend on them."""
+        for module in self.modules():
+            if isinstance(module, Normalizer):
+                module.settle()
 
     def learn_normalization(self, floats: Tensor, bytes_: Tensor, world: World) -> None:
         """Take a rollout's observations into account, if the vectors among them are normalised."""
         if self.inputs.normalizer is not None:
             self.inputs.normalizer.learn(self.inputs.read_vectors(floats, bytes_), world)
+        if self.critic is not None:
+            self.critic.normalizer.learn(self.critic.read(floats), world)
+
+
+def _mlp(size: int, hidden: list[int]) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for units in hidden:
+        linear = nn.Linear(size, units)
+        # A tall orthogonal matrix has short rows: without the factor, few inputs would hardly move a unit.
+        nn.init.orthogonal_(linear.weight, gain=math.sqrt(2.0 * max(1.0, units / size)))
+        nn.init.zeros_(linear.bias)
+        # tanh trained best of the usual ones in on-policy control (Andrychowicz et al. 2021), and bounds the values
+        # of vectors that nobody has normalised.
+        layers += [linear, nn.Tanh()]
+        size = units
+    return nn.Sequential(*layers)
+
+
+class Critic(nn.Module):
+    """All vectors of floats, those of `critic_keys` too, -> value. It has neither memory nor eyes."""
+
+    columns: Tensor | None
+
+    def __init__(self, layout: ObsLayout, config: PolicyConfig) -> None:
+        super().__init__()
+        vectors = {key.name: key for key in layout.keys if not key.byte and len(key.shape) == 1}
+        for name in config.critic_keys:
+            if name not in vectors:
+                raise ConfigError(f"policy.critic_keys: no vector of floats {name}; choose from {', '.join(vectors)}")
+        columns = [column for key in vectors.values() for column in range(key.start, key.stop)]
+        self.register_buffer(
+            "columns", None if len(columns) == layout.floats else torch.tensor(columns), persistent=False
+        )
+        self.normalizer = Normalizer(len(columns))
+        self.mlp = _mlp(len(columns), config.critic_mlp)
+        self.head = ValueHead(config.critic_mlp[-1], config.normalize_value)
+
+    def forward(self, floats: Tensor) -> Tensor:
+        """Return (n,)."""
+        value: Tensor = self.head(self.mlp(self.normalizer(self.read(floats))))
+        return value
+
+    def read(self, floats: Tensor) -> Tensor:
+        """Return (n, entries) of (n, obs_layout.floats)."""
+        return floats if self.columns is None else floats[:, self.columns]
 
 
 class ValueHead(nn.Linear):
     """Features (n, F) -> values (n,). With `normalize` its weights are in units of the targets' mean and deviation."""
 
+    weight: nn.Parameter
+    bias: nn.Parameter
     count: Tensor
     mean: Tensor
     square: Tensor
@@ -161,7 +225,7 @@ class _Inputs(nn.Module):
     def __init__(self, observation: ObsLayout, action: ActionLayout, config: PolicyConfig) -> None:
         super().__init__()
         self.layout = observation
-        shapes = {key.name: key.shape for key in observation.keys}
+        shapes = {key.name: key.shape for key in observation.keys if key.name not in config.critic_keys}
         for name in config.scan_keys:
             if name not in shapes:
                 raise ConfigError(f"policy.scan_keys: no observation {name}; choose from {', '.join(shapes)}")
@@ -186,7 +250,7 @@ class _Inputs(nn.Module):
             else:
                 self.vectors.append(name)
                 self.features += math.prod(shape)
-        self.only_floats: bool = not self.encoded and not observation.bytes
+        self.only_floats: bool = not self.encoded and not observation.bytes and len(shapes) == len(observation.keys)
         """The float row is what goes in, as it is."""
         vectors = sum(math.prod(shapes[name]) for name in self.vectors)
         self.normalizer = Normalizer(vectors) if config.normalize_vectors and vectors else None

@@ -15,7 +15,9 @@ from ver_core.reporting import Update
 from ver_core.trainer import Trainer
 
 
-def train(out: Path, updates: int, resume: bool = False, normalize: bool = True, **changes: Any) -> list[dict[str, Any]]:
+def train(
+    out: Path, updates: int, resume: bool = False, normalize: bool = True, **changes: Any
+) -> list[dict[str, Any]]:
     """Train for so many updates; return the weights and the statistics after each, and what was observed in it."""
     policy = replace(POLICY, normalize_vectors=normalize)
     trainer = Trainer(

@@ -260,8 +260,8 @@ def test_cosine_schedule() -> None:
 def test_the_entropy_coefficient_goes_to_its_bound_and_not_beyond(target: float, bound: float) -> None:
     policy = make_policy()
     learner = make_learner(
-        policy, learning_rate=1e-3, entropy_coef_learning_rate=0.1, entropy_coef=0.01, entropy_coef_min=0.005, entropy_coef_max=0.02,
-        target_entropy=target,
+        policy, learning_rate=1e-3, entropy_coef_learning_rate=0.1, entropy_coef=0.01, entropy_coef_min=0.005,
+        entropy_coef_max=0.02, target_entropy=target,
     )  # fmt: skip
     found = [0.01]
     for update in range(12):
