@@ -18,6 +18,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=["pick", "open_fridge"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--until", type=int, help="stop earlier, on the way to --steps (the learning rate's schedule)")
     parser.add_argument("--variant", action="append", help="overrides, separated by blanks; may be given several times")
     parser.add_argument("--out", type=Path, default=Path("outputs/learning"))
     parser.add_argument("--only-report", action="store_true", help="train nothing, print what is there")
@@ -43,8 +45,8 @@ def main() -> None:
             for variant in arguments.variant or [""]:
                 folder = arguments.out / f"{task}_{seed}_{_name(variant)}"
                 if not arguments.only_report:
-                    _train(task, seed, variant, arguments.steps, folder)
-                if (measured := _measure(folder, arguments.steps)) is not None:
+                    _train(task, seed, variant, arguments.steps, arguments.until or arguments.steps, folder)
+                if (measured := _measure(folder, arguments.until or arguments.steps)) is not None:
                     found.setdefault(task, {}).setdefault(variant or "train=scratch", {})[seed] = measured
     _print(found)
     if arguments.json:
@@ -55,16 +57,24 @@ def _name(variant: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.=-]+", "_", variant).strip("_") or "scratch"
 
 
-def _train(task: str, seed: int, variant: str, steps: int, folder: Path) -> None:
+def _train(task: str, seed: int, variant: str, steps: int, until: int, folder: Path) -> None:
+    if (rows := _rows(folder)) and rows[-1]["steps"] >= until:
+        return
     command = [sys.executable, "-m", "tpsrl", "train-skill", task, "--nav", "--steps", str(steps), "--out", str(folder)]
     if (folder / "checkpoint.pt").is_file():
         command.append("--resume")
     else:
         command += ["train=scratch", f"train.seed={seed}", *variant.split()]
-    if subprocess.run(command).returncode != 0:
+    with subprocess.Popen(command) as training:
+        while training.poll() is None:
+            time.sleep(1.0)
+            if until < steps and (rows := _rows(folder)) and rows[-1]["steps"] >= until:
+                training.terminate()  # it saves, and can be resumed
+                training.wait()
+    if training.returncode != 0:
         raise SystemExit(f"{' '.join(command)}: failed")
     rows = _rows(folder)
-    if not rows or rows[-1]["steps"] < steps:
+    if not rows or rows[-1]["steps"] < until:
         raise SystemExit("interrupted; give the same command again to go on")
 
 

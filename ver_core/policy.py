@@ -213,7 +213,7 @@ class ValueHead(nn.Linear):
         share = max(1.0 / self.count.item(), 1.0 / _VALUE_WINDOW)
         self.mean.lerp_(self.mean.new_tensor(total / count), share)
         self.square.lerp_(self.square.new_tensor(squares / count), share)
-        self.weight *= std / self.std
+        self.weight.copy_(self.weight * std / self.std)
         self.bias.copy_((self.bias * std + mean - self.mean) / self.std)
 
 
