@@ -71,15 +71,16 @@ class Learner:
         share = rate / config.learning_rate if config.learning_rate > 0.0 else 0.0
         for group, initial in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = initial * share
-        lag = self.version - rollout.version[: rollout.size]
         with torch.no_grad():
             self.estimate_returns(rollout)
             if self._value_head.normalize:
                 targets = rollout.target[: rollout.size].astype(np.float64)
                 moments = [float(len(targets)), float(targets.sum()), float(np.square(targets).sum())]
                 self._value_head.learn(*self._world.sum(moments))
-        columns = self._columns(rollout)
-        sequences = rollout.sequences_with_stale()
+        rows = rollout.rows(multiple_of=config.mini_batches)
+        columns = self._columns(rollout, rows)
+        sequences = rollout.sequences_of(rows)
+        lag, ages = self.version - rollout.version[rows], rollout.ages(rows)
         sums: dict[str, torch.Tensor] = {}
         last_kl = torch.zeros((), device=self._device)
         for epoch in range(config.epochs):
@@ -105,7 +106,8 @@ class Learner:
             "explained_variance": _explained_variance(rollout),
             "policy_lag_mean": float(lag.mean()),
             "policy_lag_max": float(lag.max()),
-            "stale_fraction": 1.0 - rollout.size / rollout.filled,
+            "stale_fraction": float((ages > 0).mean()),
+            "stale_age_max": float(ages.max()),
         }
 
     def observe(self, rollout: Rollout) -> None:
@@ -167,23 +169,18 @@ class Learner:
             self._kl_factor *= KL_STEP
         self._kl_factor = min(KL_FACTORS[1], max(KL_FACTORS[0], self._kl_factor))
 
-    def _columns(self, rollout: Rollout) -> dict[str, torch.Tensor]:
+    def _columns(self, rollout: Rollout, rows: NDArray[np.int64]) -> dict[str, torch.Tensor]:
         """Move what the loss needs of each step to the device."""
-        rows, config = slice(rollout.filled), self.config
-        weight = np.ones(rollout.filled, np.float32)
+        config = self.config
+        weight = np.ones(rollout.capacity, np.float32)
         if config.scheduler == "ver" and config.sampling_weight_max > 0.0:
-            weight = sampling_weights(
+            weight[rows] = sampling_weights(
                 rollout.env[rows], config.num_envs, config.rollout_length, config.sampling_weight_max
             )
-        advantage = rollout.advantage[rows]
+        advantage = rollout.advantage.copy()
         if config.normalize_advantage:
-            advantage = _normalized(advantage, self._world)
-        columns = {
-            "log_prob": rollout.log_prob[rows],
-            "advantage": advantage,
-            "target": rollout.target[rows],
-            "weight": weight,
-        }
+            advantage[rows] = _normalized(advantage[rows], self._world)
+        columns = {"log_prob": rollout.log_prob, "advantage": advantage, "target": rollout.target, "weight": weight}
         return {name: torch.from_numpy(column).to(self._device) for name, column in columns.items()}
 
     def _evaluate(self, rollout: Rollout, packed: Packed) -> Output:

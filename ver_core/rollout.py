@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -27,9 +29,10 @@ def wide_columns(rows: int, layout: Layout, state_size: int, device: torch.devic
 
 
 class Rollout:
-    """Steps as columns. Rows from `size` on, if any, are stale: steps of earlier rollouts, learnt from already.
+    """Steps as columns: `size` fresh ones from row 0 on, in the order in which they were completed.
 
-    A preempted rollout (section 2.3) is thus filled with the most recent steps that it did not overwrite.
+    A preempted rollout is filled up, at the buffer's end, with the latest steps of the rollout before it (section 2.3),
+    which were learnt from already. What is older than that is never learnt from again.
     """
 
     wide: Columns
@@ -57,18 +60,24 @@ class Rollout:
         self.env, self.version, self._number = (np.zeros(rows, np.int64) for _ in range(3))
         self.start = np.zeros(rows, np.bool_)
         self.size = 0
-        self.filled = 0
-        """Rows that hold anything: fewer than `capacity` only before the first full rollout."""
+        self._before = 0
+        """Steps of the rollout before. They end at the buffer's last row; fresh ones overwrite the earliest first."""
         self._rollouts = 0
 
     def clear(self) -> None:
-        """Begin a new rollout over the old one."""
-        self.size = 0
+        """Begin a new rollout; the one before stays until it is overwritten."""
+        if 0 < self.size < self.capacity:
+            here, there = slice(self.size), slice(self.capacity - self.size, self.capacity)
+            for wide in self.wide.values():
+                wide[there] = wide[here].clone()  # the two may overlap
+            for column in self._narrow():
+                column[there] = column[here].copy()
+        self._before, self.size = self.size, 0
         self._rollouts += 1
 
     def discard(self) -> None:
         """Forget all steps: they are not to be learnt from."""
-        self.size = self.filled = 0
+        self._before = self.size = 0
 
     def extend(self, count: int) -> slice:
         """Make room for `count` steps; the caller fills in the columns."""
@@ -76,15 +85,30 @@ class Rollout:
         if rows.stop > self.capacity:
             raise IndexError(f"{rows.stop} steps in a rollout of {self.capacity}")
         self.size = rows.stop
-        self.filled = max(self.filled, self.size)
         self._number[rows] = self._rollouts
         return rows
+
+    def rows(self, multiple_of: int = 1) -> NDArray[np.int64]:
+        """Return the rows to learn from, fresh ones first; the oldest are left out if their number has to be even."""
+        stale = np.arange(max(self.size, self.capacity - self._before), self.capacity)
+        odd = (self.size + len(stale)) % multiple_of
+        return np.concatenate((np.arange(max(0, odd - len(stale)), self.size), stale[odd:]))
+
+    def ages(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many rollouts ago the steps in these rows were collected; 0: they are fresh."""
+        return self._rollouts - self._number[rows]
 
     def sequences(self) -> Sequences:
         """Return the fresh rows' sequences."""
         return find_sequences(self.env[: self.size], self.start[: self.size])
 
-    def sequences_with_stale(self) -> Sequences:
-        """Return all rows' sequences; stale steps never join fresh ones."""
-        rows = slice(self.filled)
-        return find_sequences(self._number[rows] * self._num_envs + self.env[rows], self.start[rows])
+    def sequences_of(self, rows: NDArray[np.int64]) -> Sequences:
+        """Return the sequences in `rows`; stale steps never join fresh ones."""
+        kept = find_sequences(self.ages(rows) * self._num_envs + self.env[rows], self.start[rows])
+        return Sequences(rows[kept.order], kept.lengths)
+
+    def _narrow(self) -> tuple[NDArray[Any], ...]:
+        return (
+            self.env, self.start, self.reward, self.log_prob, self.value, self.next_value, self.version, self.advantage,
+            self.target, self._number,
+        )  # fmt: skip

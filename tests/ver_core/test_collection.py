@@ -401,7 +401,7 @@ def test_preemption_loses_nothing(tmp_path: Path, scheduler: str) -> None:
             assert fed[1].complete and fed[1].preempted == (number == 1)
             parts.append(columns_of(fed[0]))
             if number == 1:
-                assert rollout.filled == N * T and 20 <= rollout.size < 20 + 2 * N
+                assert len(rollout.rows()) == N * T and 20 <= rollout.size < 20 + 2 * N
                 stale = slice(rollout.size, N * T)
                 np.testing.assert_array_equal(rollout.wide["floats"][stale].numpy(), parts[0]["floats"][stale])
                 np.testing.assert_array_equal(rollout.env[stale], parts[0]["env"][stale])

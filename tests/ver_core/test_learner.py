@@ -100,8 +100,9 @@ class Batch:
 @contextmanager
 def watch(policy: RecurrentPolicy, rollout: Rollout) -> Iterator[list[Batch]]:
     """Write down every batch; a row is known by its observation, which no other row has."""
-    row_of = {tuple(seen): row for row, seen in enumerate(rollout.wide["floats"][: rollout.filled].tolist())}
-    assert len(row_of) == rollout.filled
+    learnt = rollout.rows().tolist()
+    row_of = {tuple(rollout.wide["floats"][row].tolist()): row for row in learnt}
+    assert len(row_of) == len(learnt)
     batches: list[Batch] = []
 
     def note(_: nn.Module, inputs: tuple[Tensor, ...], out: Output) -> None:
@@ -356,7 +357,7 @@ def test_stale_steps_are_sequences_of_their_own(fresh: int) -> None:
     learner.update(rollout, 0.0)
     kept = {name: getattr(rollout, name)[fresh:].copy() for name in ("advantage", "target", "env", "reward")}
     fill(rollout, fresh, seed=9)
-    assert rollout.size == fresh and rollout.filled == N * T
+    assert rollout.size == fresh and len(rollout.rows()) == N * T
     with watch(policy, rollout) as batches:
         scalars = learner.update(rollout, 0.0)
     for name, column in kept.items():
@@ -366,22 +367,41 @@ def test_stale_steps_are_sequences_of_their_own(fresh: int) -> None:
     for column in (column for batch in batches for column in batch.columns):
         assert max(column) < fresh or min(column) >= fresh
         assert len(set(rollout.env[column].tolist())) == 1
-    assert scalars["stale_fraction"] == pytest.approx(1.0 - fresh / (N * T))
+    assert scalars["stale_fraction"] == pytest.approx(1.0 - fresh / (N * T)) and scalars["stale_age_max"] == 1.0
 
 
-def test_a_rollout_preempted_twice_keeps_three_generations_apart() -> None:
+def test_a_rollout_preempted_twice_learns_from_two_generations_only() -> None:
+    """17 of 24 steps, then 6: the first rollout's are over, the second's keep the advantages they were given."""
     policy = make_policy()
     rollout, learner = make_rollout(policy), make_learner(policy)
-    generation = np.zeros(N * T, int)
-    for number, count in ((1, 17), (2, 6)):
-        learner.update(rollout, 0.0)
-        fill(rollout, count, seed=number)
-        generation[:count] = number
+    learner.update(rollout, 0.0)
+    fill(rollout, 17, seed=1)
+    learner.update(rollout, 0.0)
+    before = {tuple(rollout.wide["floats"][row].tolist()): float(rollout.advantage[row]) for row in range(17)}
+    fill(rollout, 6, seed=2)
     with watch(policy, rollout) as batches:
-        learner.update(rollout, 0.0)
-    assert set(generation.tolist()) == {0, 1, 2}
+        scalars = learner.update(rollout, 0.0)
+    assert scalars["stale_age_max"] == 1.0 and scalars["stale_fraction"] == pytest.approx(17 / 23)
+    stale = [row for row in batches[0].rows if row >= 6]
+    assert len(batches[0].rows) == 23 and len(stale) == 17
+    for row in stale:
+        assert rollout.advantage[row] == before.pop(tuple(rollout.wide["floats"][row].tolist()))
     for column in batches[0].columns:
-        assert len(set(generation[column].tolist())) == 1
+        assert max(column) < 6 or min(column) >= 6
+
+
+def test_what_does_not_divide_into_mini_batches_leaves_the_oldest_steps_out() -> None:
+    policy = make_policy()
+    rollout, learner = make_rollout(policy), make_learner(policy, mini_batches=4)
+    learner.update(rollout, 0.0)
+    for fresh, stale in ((17, 7), (6, 14), (9, 3)):  # of 24 rows: 17 + 7; 6 + 17 - 3; 9 + 6 - 3
+        fill(rollout, fresh, seed=fresh)
+        with watch(policy, rollout) as batches:
+            learner.update(rollout, 0.0)
+        rows = [row for batch in batches for row in batch.rows]
+        assert sum(row < fresh for row in rows) == fresh and len(rows) == fresh + stale
+        assert {len(batch.rows) for batch in batches} == {(fresh + stale) // 4}
+        assert sorted(rows)[fresh:] == list(range(N * T - stale, N * T))
 
 
 def test_policy_lag_is_counted_in_updates() -> None:
@@ -395,9 +415,10 @@ def test_policy_lag_is_counted_in_updates() -> None:
     rollout.version[:6] = 1
     scalars = learner.update(rollout, 0.0)
     assert scalars["policy_lag_max"] == 2.0 and scalars["policy_lag_mean"] == pytest.approx(12 / (N * T))
-    fill(rollout, 5, seed=5)  # the stale steps are not counted
+    fill(rollout, 5, seed=5)  # the stale ones are learnt from, too: one is of version 1, the others of 3
     rollout.version[:5] = 4
-    assert learner.update(rollout, 0.0)["policy_lag_max"] == 0.0
+    scalars = learner.update(rollout, 0.0)
+    assert scalars["policy_lag_max"] == 3.0 and scalars["policy_lag_mean"] == pytest.approx((18 + 3) / (N * T))
 
 
 def test_async_takes_v_trace_with_the_current_policys_values() -> None:
