@@ -362,6 +362,16 @@ class Collector:
         return self._one_step[count]
 
 
+def afresh(saved: dict[str, Any], groups: dict[int, int]) -> dict[str, Any]:
+    """Return a snapshot in which some environments start anew, each with the seed of that number."""
+    changed = {name: np.array(saved[name]) for name in ("group", "begin", "pending")}
+    history = list(saved["history"])
+    for env, group in groups.items():
+        changed["group"][env], changed["begin"][env], changed["pending"][env] = group, True, False
+        history[env] = ([], 0)
+    return {**saved, **changed, "history": history}
+
+
 def plain(saved: dict[str, Any]) -> dict[str, Any]:
     """Turn a snapshot into what can be saved: its histories as arrays (n, A)."""
     size = saved["last_action"].shape[1]

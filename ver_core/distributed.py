@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -16,6 +17,7 @@ from torch import nn
 
 TIMEOUT = timedelta(minutes=30)
 """A process waits so long for the others, which may be starting environments."""
+_DONE, _POLL_S = "rank_0_first", 0.2
 _joins = itertools.count()
 
 
@@ -61,6 +63,28 @@ class World:
         things: list[Any] = [None] * self.size
         dist.all_gather_object(things, thing)
         return things
+
+    def rank_0_first(self, task: Callable[[], None]) -> None:
+        """Do something in rank 0 while the others wait, however long it takes: no collective, so no time-out.
+
+        If it fails, the others raise `RuntimeError` with its words.
+        """
+        if self.size == 1:
+            task()
+            return
+        assert self.store is not None
+        if self.rank == 0:
+            try:
+                task()
+            except BaseException as error:
+                self.store.set(_DONE, f"{type(error).__name__}: {error}")
+                raise
+            self.store.set(_DONE, "")
+            return
+        while not self.store.check([_DONE]):  # raises when its host is gone
+            time.sleep(_POLL_S)
+        if said := self.store.get(_DONE).decode():
+            raise RuntimeError(said)
 
     def leave(self) -> None:
         if self.size > 1 and dist.is_initialized():

@@ -36,7 +36,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 class NonFinite(ValueError):
-    """NaN or infinity in an observation or a reward; training on would spoil the policy silently."""
+    """NaN or infinity in an observation or a reward: learnt from, it would spoil the policy silently."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class _Player:
         self._return += gained
         self._length += 1
         if not abs(gained) <= LARGEST:  # NaN neither
-            raise NonFinite(f"reward {gained} in {self._where()}")
+            raise NonFinite(f"reward of {gained} in {self._where()}")
         rows.reward[index] = gained
         if not (terminated or truncated):
             self._write(observation, self._floats, self._bytes)
@@ -170,11 +170,10 @@ class _Player:
         finite = np.isfinite(floats)
         if not finite.all():
             key = self._obs_layout.name_at(int(np.flatnonzero(~finite)[0]))
-            raise NonFinite(f"observation {key!r} of {self._where()} is NaN or infinite")
+            raise NonFinite(f"NaN or infinity as observation {key!r} in {self._where()}")
 
     def _where(self) -> str:
-        place = f"seed {self._seed()}, {self._episode} episodes after it, step {self._length}"
-        return f"environment {self._task.env} ({place})"
+        return f"environment {self._task.env}, step {self._length} of episode {self._episode} since seed {self._seed()}"
 
 
 def _scalars(info: dict[str, Any]) -> dict[str, float | str]:

@@ -68,7 +68,9 @@ class Clock:
         return 1e3 * (float(self._pool.rows.busy_s.sum()) - self._busy_s) / max(steps, 1)
 
 
-def row(update: Update, sps: float, shares: dict[str, float], step_ms: float, restarts: int) -> dict[str, float]:
+def row(
+    update: Update, sps: float, shares: dict[str, float], step_ms: float, restarts: int, nonfinite: int
+) -> dict[str, float]:
     collection = update.collection
     return {
         "train/sps": sps,
@@ -77,6 +79,7 @@ def row(update: Update, sps: float, shares: dict[str, float], step_ms: float, re
         "train/preempted": float(collection.preempted),
         "train/requests_per_batch": collection.requests / max(collection.batches, 1),
         "train/env_restarts": restarts,
+        "train/env_nonfinite": nonfinite,
         "time/env_step_ms": step_ms,
         **{f"time/{name}": share for name, share in shares.items()},
         **{f"learn/{name}": value for name, value in update.scalars.items()},

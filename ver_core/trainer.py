@@ -19,12 +19,12 @@ from omegaconf import OmegaConf
 from safetensors.torch import save as to_safetensors
 
 from ver_core import checkpoint
-from ver_core.collector import Collector, plain, replays
+from ver_core.collector import Collector, afresh, plain, replays
 from ver_core.config import ConfigError, PolicyConfig, TrainConfig
 from ver_core.distributed import World, join
 from ver_core.env_worker import MakeEnv
 from ver_core.feeds import Alongside, Feed, InTurn
-from ver_core.learner import Interrupted, Learner
+from ver_core.learner import Interrupted, Learner, LearningFailure
 from ver_core.policy import RecurrentPolicy
 from ver_core.preemption import Preemption
 from ver_core.progress import TrainingProgress
@@ -125,8 +125,13 @@ class Trainer:
         """
         try:
             if self._begin is not None:
-                if self.world.rank == 0:
-                    self._begin(self.policy)
+                begin = self._begin
+                try:
+                    self.world.rank_0_first(lambda: begin(self.policy))
+                except RuntimeError as error:
+                    if self.world.rank == 0:
+                        raise
+                    raise LearningFailure(f"process 0 failed before learning began: {error}") from error
                 self.world.broadcast(self.policy)
             with StopSignals() as signals:
                 result = self._train(signals, on_update)
@@ -250,6 +255,7 @@ class Trainer:
 
         while self.steps < config.total_steps and not done:
             boundary = self._boundary(collector if resumable else None)
+            pool.failed.clear()
             preempt, failure, fed = None, None, None
             first = self.policy.lacks_statistics
             if self._preemption and isinstance(feed, InTurn) and not first:
@@ -265,6 +271,10 @@ class Trainer:
             flags = (fed is None or stop(), failure is not None, due)
             fresh, stopping, failing, saving = world.sum([float(size), *map(float, flags)])
             if failing or stopping or fed is None:
+                if failing and boundary["collector"]:
+                    # Replayed, what failed would fail again: the same seeds, actions and noise.
+                    others = {env: pool.groups[env] + 1 for env in pool.failed}
+                    boundary["collector"] = afresh(boundary["collector"], others)
                 self._save(boundary)
                 if failing:
                     raise failure or EnvironmentFailure("another process's environment failed; its message says how")
@@ -301,7 +311,7 @@ class Trainer:
             if clock.seconds >= config.log_every_s or self.steps >= config.total_steps:
                 sps, shares = clock.read(self.steps)
                 if telemetry:
-                    telemetry.log(self.steps, row(update, sps, shares, clock.step_ms, pool.restarts))
+                    telemetry.log(self.steps, row(update, sps, shares, clock.step_ms, pool.restarts, pool.nonfinite))
                 progress.update(self.steps, sps, update.episodes.get("success"), update.episodes.get("return"), shares)
                 clock = Clock(self.steps, pool)
             done = on_update is not None and on_update(update)

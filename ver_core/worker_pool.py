@@ -69,6 +69,8 @@ class _Worker:
     """When it counts as hung (time.monotonic); infinity while it waits for an action."""
     owed: list[int]
     """Environments whose requests are to come; once started, in the order in which it plays them."""
+    new: bool
+    """Whether it is the first of a run that is not resumed: if it cannot even begin, nobody will."""
     started: bool = False
     """Whether its first observations have come."""
 
@@ -131,6 +133,10 @@ class WorkerPool:
     rows: SharedRows
     restarts: int
     """Workers replaced so far."""
+    nonfinite: int
+    """Of these, how many because of an observation or a reward that was NaN or infinite."""
+    failed: set[int]
+    """Environments whose worker failed since the caller last emptied this set."""
     groups: list[int]
     """The seed that each environment was last started with."""
     lost: list[int]
@@ -159,7 +165,7 @@ class WorkerPool:
         self._logger = logger or logging.getLogger(__name__)
         self._layout = Layout.of(num_envs, obs, action)
         self.rows = SharedRows(self._layout)
-        self.restarts, self.lost = 0, []
+        self.restarts, self.nonfinite, self.lost, self.failed = 0, 0, [], set()
         self._context = context(make_env)
         self._requests, self._post = self._context.Pipe(duplex=False)
         self._poll = select.poll()
@@ -290,7 +296,8 @@ class WorkerPool:
         # One starts after the other, and nobody answers before the last.
         patience_s = sum(self._start_timeout_s + REPLAYED_STEP_S * len(replay.actions) for replay in replays)
         due = time.monotonic() + patience_s
-        return _Worker(envs, process, ours_wake, [ours for ours, _ in mail], incarnation, due, owed=list(envs))
+        new = incarnation == 0 and not any(len(replay.actions) or replay.group for replay in replays)
+        return _Worker(envs, process, ours_wake, [ours for ours, _ in mail], incarnation, due, list(envs), new)
 
     def _read(self, limit: int) -> list[int]:
         found = []
@@ -315,12 +322,13 @@ class WorkerPool:
         while isinstance(words, dict):  # an episode that ended in the same step
             words = self._mailbox(env).recv()
         kind, message, trace = words
-        if kind == env_worker.NonFinite.__name__:
-            raise EnvironmentFailure(message)
-        if not worker.started and worker.incarnation == 0:
+        spoilt = kind == env_worker.NonFinite.__name__
+        if not worker.started and worker.new:
             raise EnvironmentFailure(f"environment {env} could not be started: {kind}: {message}")
-        self._logger.info("environment %d:\n%s", env, trace)
-        self._bury(worker, f"environment {env}", f"raised {kind}: {message}")
+        self.nonfinite += spoilt
+        if not spoilt:
+            self._logger.info("environment %d:\n%s", env, trace)
+        self._bury(worker, f"environment {env}", f"gave a {message}" if spoilt else f"raised {kind}: {message}")
 
     def _watch(self) -> None:
         now = time.monotonic()
@@ -336,6 +344,8 @@ class WorkerPool:
         with self._lock:
             for env in worker.envs:
                 self._asked[env] = False
+                self.groups[env] = max(self.groups[env], int(self.rows.group[env]))
+        self.failed.update(worker.envs)
         worker.process.kill()
         self._poll.unregister(worker.process.sentinel)
         number = self._by_sentinel.pop(worker.process.sentinel)
@@ -356,7 +366,7 @@ class WorkerPool:
         self._logger.warning("%s %s: %s, %s dropped", who, what, again, dropped)
         # New seeds: the old ones would only lead to the same end.
         none = np.zeros((0, self._layout.action), np.float32)
-        replays = [Replay(max(self.groups[env], int(self.rows.group[env])) + 1, none) for env in worker.envs]
+        replays = [Replay(self.groups[env] + 1, none) for env in worker.envs]
         self._workers[number] = self._start(worker.envs, worker.incarnation + 1, replays)
         worker.process.close()
         worker.wake.close()

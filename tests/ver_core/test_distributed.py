@@ -21,7 +21,9 @@ from ver_core import checkpoint
 
 HERE = Path(__file__).parent
 SCRIPT = """
-import hashlib, json, os, signal, sys
+import hashlib, json, os, signal, sys, time
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +32,7 @@ import torch
 from faulty_envs import POLICY, Walk, config
 from torch import nn
 
+from ver_core import distributed
 from ver_core.distributed import World, join
 from ver_core.learner import Learner
 from ver_core.policy import RecurrentPolicy
@@ -121,7 +124,8 @@ def train(name, stop=None, resume=False, step_s=0.0, **changes):
         moments = {str(k): v["exp_avg"] for k, v in optimizer.items()}
         seen.append({
             "steps": done.steps, "fresh": done.fresh_steps, "preempted": done.collection.preempted,
-            "stale": done.scalars["stale_fraction"], "size": sizes[-1], "data": data[-1],
+            "stale": done.scalars["stale_fraction"], "age": done.scalars["stale_age_max"],
+            "size": sizes[-1], "data": data[-1],
             "parameters": digest(training.policy.state_dict()), "optimizer": digest(moments),
             "coefficient": training.learner.log_entropy_coef.item(),
         })
@@ -147,6 +151,50 @@ def train(name, stop=None, resume=False, step_s=0.0, **changes):
     return {"updates": seen, "interrupted": result.interrupted, "steps": result.steps, "start": digest({})}
 
 
+def statistics():
+    # What each process observed, and what both made of it.
+    training = Trainer(Walk, config(), replace(POLICY, normalize_vectors=True), show_progress=False)
+    learn, seen = training.policy.learn_normalization, []
+
+    def spy(floats, bytes_, world):
+        seen.append(floats.clone())
+        learn(floats, bytes_, world)
+
+    training.policy.learn_normalization = spy
+    updates = []
+    training.train(lambda update: updates.append(update) or len(updates) == 3)
+    normalizer = training.policy.inputs.normalizer
+    return {
+        "observed": torch.cat(seen).tolist(), "count": float(normalizer.count),
+        "mean": normalizer.mean.tolist(), "variance": normalizer.variance.tolist(),
+    }
+
+
+def begins(begin):
+    # With a time-out that is shorter than what comes before learning.
+    distributed.TIMEOUT = timedelta(seconds=8)
+    training = Trainer(Walk, config(), POLICY, show_progress=False, begin=begin)
+    before = digest(training.policy.state_dict())
+    try:
+        result = training.train(lambda update: True)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    finally:
+        distributed.TIMEOUT = timedelta(minutes=30)
+    return {"steps": result.steps, "parameters": digest(training.policy.state_dict()), "before": before}
+
+
+def takes_its_time(policy):
+    assert RANK == 0
+    time.sleep(11.0)
+    for parameter in policy.parameters():
+        nn.init.constant_(parameter, 0.01)
+
+
+def has_nothing_to_show(policy):
+    raise ValueError("nothing to show")
+
+
 def main():
     torch.set_num_threads(1)
     report = {}
@@ -167,6 +215,9 @@ def main():
     report["nover"] = train("nover", scheduler="nover", **slow)
     report["ddppo"] = train("ddppo", scheduler="ddppo", sync_fraction=0.5, **slow)
     report["one stops"] = train("one stops", **{**slow, "stop": 2 if RANK == 0 else None})
+    report["statistics"] = statistics()
+    report["cannot begin"] = begins(has_nothing_to_show)
+    report["begins late"] = begins(takes_its_time)
     (FOLDER / f"{RANK}.json").write_text(json.dumps(report))
 """
 # Env workers import the main module, which had better not import torch.
@@ -207,6 +258,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def reports(folder: Path) -> Reports:
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_what_comes_before_learning_may_take_longer_than_the_time_out(reports: Reports) -> None:
+    ours, theirs = (report["begins late"] for report in reports)
+    assert ours == theirs and ours["steps"] == 60 and ours["parameters"] != ours["before"]
+
+
+def test_if_it_fails_nobody_waits(reports: Reports) -> None:
+    ours, theirs = (report["cannot begin"]["error"] for report in reports)
+    assert ours == "ValueError: nothing to show"
+    assert theirs == "LearningFailure: process 0 failed before learning began: ValueError: nothing to show"
+
+
+def test_observations_are_normalised_by_the_statistics_of_all(reports: Reports) -> None:
+    observed = [np.array(report["statistics"]["observed"]) for report in reports]
+    assert abs(observed[0].mean(0) - observed[1].mean(0)).max() > 0.01  # whose they are would show
+    joined = np.concatenate(observed)
+    for statistics in (report["statistics"] for report in reports):
+        assert statistics["count"] == len(joined) == 180
+        np.testing.assert_allclose(statistics["mean"], joined.mean(0), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(statistics["variance"], joined.var(0), rtol=1e-5, atol=1e-6)
 
 
 def flat(gradients: list[list[float]]) -> np.ndarray:
@@ -267,10 +339,14 @@ def test_the_slow_one_is_preempted(reports: Reports, name: str) -> None:
     first = (fast[0], slow[0])
     assert [(u["size"], u["preempted"], u["stale"]) for u in first] == [(full, False, 0.0)] * 2
     assert any(update["preempted"] for update in slow)
+    for updates in (fast, slow):
+        for before, update in zip(updates, updates[1:], strict=False):
+            stale = min(full - update["size"], before["size"])  # of the rollout before, and no older
+            stale -= (update["size"] + stale) % 2  # two mini-batches
+            assert update["stale"] == pytest.approx(stale / (update["size"] + stale)) and update["age"] == (stale > 0)
     for ours, theirs in zip(fast, slow, strict=True):
         for update in (ours, theirs):
             assert full // 4 <= update["size"] <= full
-            assert update["stale"] == pytest.approx(1.0 - update["size"] / full)
             assert update["preempted"] or update["size"] == full
         assert ours["fresh"] == theirs["fresh"] == ours["size"] + theirs["size"]
     assert min(update["size"] for update in slow) < full
