@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from faulty_envs import POLICY, Walk, config
 
+from ver_core.collector import Collector
+from ver_core.policy import RecurrentPolicy
 from ver_core.reporting import Update
 from ver_core.trainer import Trainer
 
@@ -21,7 +24,7 @@ def train(
     """Train for so many updates; return the weights and the statistics after each, and what was observed in it."""
     policy = replace(POLICY, normalize_vectors=normalize)
     trainer = Trainer(
-        Walk, config(log_every_s=0.0, scheduler="ddppo", **changes), policy, out=out, resume=resume, show_progress=False
+        Walk, config(**{"scheduler": "ddppo", **changes}), policy, out=out, resume=resume, show_progress=False
     )
     seen: list[dict[str, Any]] = [{"weights": [p.detach().clone() for p in trainer.policy.parameters()]}]
 
@@ -31,6 +34,7 @@ def train(
             {
                 "weights": [p.detach().clone() for p in trainer.policy.parameters()],
                 "count": normalizer and float(normalizer.count),
+                "mean": normalizer and normalizer.mean.tolist(),
                 "update": update,
             }
         )
@@ -59,6 +63,32 @@ def test_a_resumed_run_has_its_statistics(tmp_path: Path) -> None:
     loaded, first = train(tmp_path, 1, resume=True)
     assert changed(loaded, first)
     assert first["update"].random_steps * 2 == first["update"].steps == first["count"]
+
+
+def test_weights_and_statistics_go_on_bit_for_bit(tmp_path: Path) -> None:
+    *_, whole = train(tmp_path / "whole", 6)
+    train(tmp_path / "parts", 3)
+    *_, resumed = train(tmp_path / "parts", 3, resume=True)
+    assert not changed(whole, resumed) and whole["count"] == resumed["count"] == 180
+    assert whole["mean"] == resumed["mean"]
+
+
+def test_collecting_alongside_uses_the_learners_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scheduler async collects with copies of the policy: what they normalise by is as new as their weights."""
+    given: dict[int, tuple[float, list[float]]] = {}
+    use = Collector.use
+
+    def spy(collector: Collector, policy: RecurrentPolicy, version: int) -> None:
+        normalizer = policy.inputs.normalizer
+        assert normalizer is not None
+        given.setdefault(version, (float(normalizer.count), normalizer.mean.tolist()))
+        use(collector, policy, version)
+
+    monkeypatch.setattr(Collector, "use", spy)
+    _, *learnt = train(tmp_path, 5, scheduler="async")
+    assert given[0][0] == 0.0
+    for version, after in enumerate(learnt[:-1], 1):
+        assert given[version] == (after["count"], after["mean"])
 
 
 def test_without_statistics_the_first_rollout_is_learnt_from(tmp_path: Path) -> None:

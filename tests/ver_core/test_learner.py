@@ -421,6 +421,17 @@ def test_policy_lag_is_counted_in_updates() -> None:
     assert scalars["policy_lag_max"] == 3.0 and scalars["policy_lag_mean"] == pytest.approx((18 + 3) / (N * T))
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_explained_variance_is_that_of_the_targets(seed: int) -> None:
+    rollout, learner = make_rollout(make_policy(), seed), make_learner()
+    targets = np.array(naive_gae(rollout, 0.99, 0.95)) + rollout.value
+    expected = 1.0 - np.var(targets - rollout.value) / np.var(targets)
+    assert learner.update(rollout, 0.0)["explained_variance"] == pytest.approx(expected, rel=1e-4)
+    rollout.reward[:], rollout.value[:], rollout.next_value[:] = 0.0, 1.0, 0.0  # nothing to explain: all targets alike
+    rollout.start[:] = True
+    assert learner.update(rollout, 0.0)["explained_variance"] == 0.0
+
+
 def test_async_takes_v_trace_with_the_current_policys_values() -> None:
     """A step at a time, from the definition: Espeholt et al. 2018, remark 1, with lambda in c."""
     policy = make_policy()
