@@ -1,4 +1,4 @@
-"""What an evaluation prints and writes: the JSON of design.md section 6 and its tables."""
+"""What an evaluation prints and writes: the JSON of docs/hab.md, "Reports", and its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The action space: habitat-lab's parts, names and scaling (hab_facts.md, "Actions").
+"""The action space: habitat-lab's parts, names and scaling (docs/hab.md, "Actions").
 
 An `Action` maps part names to float arrays in [-1, 1]; a missing part means zeros (no motion, suction released).
 """

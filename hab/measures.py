@@ -1,4 +1,4 @@
-"""What counts as done: habitat's thresholds over the simulator's state (hab_facts.md). Lengths in m, angles in rad."""
+"""What counts as done: habitat's thresholds over the simulator's state (docs/hab.md). Lengths in m, angles in rad."""
 
 from __future__ import annotations
 

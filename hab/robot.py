@@ -1,6 +1,6 @@
 """The Fetch as HAB configures it: joints, resting pose, limits, where its sensors sit.
 
-Base frame: x forward, y left, z up, origin on the floor. Numbers: hab_facts.md "Robot"; effort limits are those of
+Base frame: x forward, y left, z up, origin on the floor. Numbers: docs/hab.md, "Robot"; effort limits are those of
 the manufacturer's URDF (fetch_description, joint `<limit effort=…>`).
 """
 

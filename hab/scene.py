@@ -17,7 +17,7 @@ Quat = tuple[float, float, float, float]
 """Orientation, scalar first."""
 
 DRAWER_OPEN_M = 0.45
-"""Goal position of an opened drawer (m); hab_facts: success when joint > 0.45 - 0.05."""
+"""Goal position of an opened drawer (m); success when joint > 0.45 - 0.05."""
 FRIDGE_OPEN_RAD = 1.2208
 """Goal angle of an opened fridge door (rad)."""
 

@@ -1,4 +1,4 @@
-"""Observations with habitat-lab's keys, shapes, units and frames (hab_facts.md, "Observations").
+"""Observations with habitat-lab's keys, shapes, units and frames (docs/hab.md, "Observations").
 
 Each sensor is a function of the simulator's state; positions are metres in the base or the end-effector frame.
 """

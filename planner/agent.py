@@ -19,10 +19,9 @@ from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
 from planner.task_planner import PlanStep, plan, whole_steps
 from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, entries, find
-from skills import SPECS
 from skills.oracle import make_oracle
 from skills.skill import SkillPolicy
-from skills.specs import ALWAYS_DRIVE
+from skills.specs import ALWAYS_DRIVE, SPECS
 
 
 class AgentError(ValueError):
@@ -31,7 +30,7 @@ class AgentError(ValueError):
 
 @dataclass(frozen=True)
 class Agent:
-    """Which skills, and the paper's switches (design.md, section 6)."""
+    """Which skills, and the paper's switches (docs/hab.md, "Planning")."""
 
     skills: str = "oracle"
     """"oracle", "zoo" (the packaged policies) or a folder of training runs."""

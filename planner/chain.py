@@ -1,6 +1,6 @@
 """The chain: plays a plan's steps as skills, one after the other, and measures what they achieved.
 
-The rules are those of habitat-baselines' TP-SRL evaluation (hab_facts.md): a skill acts through its own parts until its
+The rules are those of habitat-baselines' TP-SRL evaluation (docs/hab.md): a skill acts through its own parts until its
 own termination rule; one that runs out of time ends the episode, and what holds by then counts; the arm goes back to
 rest between skills; what a skill has achieved is read off the simulator for measurement only, there is no replanning.
 One addition, which changes no success rate: the episode ends at the first missed interaction, because interactions

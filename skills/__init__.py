@@ -1,12 +1,13 @@
-"""Skills: what they are, their tasks, and who can play them."""
+"""Skills: what they are, their tasks, and who can play them.
+
+Importing it registers the tasks with gymnasium.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import gymnasium
-
-from skills.specs import SPECS
 
 TASKS: dict[str, tuple[str, str]] = {
     "navigate": ("tpsrl/Navigate-v0", "skills.navigate:Navigate"),
@@ -53,4 +54,4 @@ def make_env(
     )
 
 
-__all__ = ["SPECS", "TASKS", "make_env"]
+__all__ = ["TASKS", "make_env"]

@@ -44,7 +44,7 @@ PASSED_M = 0.03
 """A hand that has been so much further from the base than where it let go of a door has pushed it from within."""
 HANDLE_REWARD = 1.0
 SPAWN_REGION_SCALE = 0.2
-"""Start boxes shrink to this share of their sides (hab_facts: `spawn_region_scale`); `fixed_boxes_m` are as they
+"""Start boxes shrink to this share of their sides (habitat's `spawn_region_scale`); `fixed_boxes_m` are as they
 stand."""
 HANDOVER_RAD = 1.0
 """Navigate comes from the side at most this far off the direction in which the front looks."""

@@ -1,6 +1,6 @@
 """What a skill is: the parts it acts with, when it ends in the chain, and who can play it.
 
-A skill is data plus small functions (design.md, section 4); each skill's task lies in a module of its own.
+A skill is data plus small functions; each skill's task lies in a module of its own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SkillSpec:
     parts: tuple[str, ...]
     """The action parts it has; the chain drops any other that a policy returns. The base only with base movement."""
     ended: Callable[[Simulator, Goal, Action, Progress], bool]
-    """The skill's own termination rule, asked after each control step (hab_facts.md, TP-SRL evaluation)."""
+    """The skill's own termination rule, asked after each control step (docs/hab.md, "Planning")."""
     achieved: Callable[[Simulator, Goal], bool]
     """The post-condition, for measurement only."""
 

@@ -1,4 +1,4 @@
-"""The skills as the chain sees them: termination rules, post-conditions, time limits (hab_facts.md).
+"""The skills as the chain sees them: termination rules, post-conditions, time limits (docs/hab.md, "Planning").
 
 The base is 2.5 times slower than habitat's, so Navigate's 300 steps become 750; the manipulation skills get as many as
 in their own tasks.

@@ -24,7 +24,7 @@ from skills.oracle.surroundings import rim_m
 from skills.skill import Goal
 
 SPAWN_MAX_M = 2.0
-"""Base to object, planar and along the floor (hab_facts: `spawn_max_dist_to_obj`)."""
+"""Base to object, planar and along the floor (habitat's `spawn_max_dist_to_obj`)."""
 YAW_NOISE_RAD, BASE_NOISE_M = 0.523599, 0.05
 FIXED_YAW_MAX_RAD = 0.6
 """Without base movement the yaw is off by no more: to what lies further round the arm would sweep over all else."""

@@ -1,7 +1,7 @@
 """What all skill tasks share: start states, stepping, force accounting, observations and the measures in `info`.
 
 A task file says the rest: which parts it acts with, what it sees, where it starts, and its reward as small functions
-of the state before and after a control step. Numbers: hab_facts.md, "Skill tasks".
+of the state before and after a control step. Numbers: docs/hab.md, "Skill tasks".
 """
 
 from __future__ import annotations

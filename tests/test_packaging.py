@@ -9,6 +9,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
@@ -45,8 +46,10 @@ def test_constraints_satisfy_the_declared_ranges() -> None:
         assert requirement.specifier.contains(version, prereleases=True), f"{text} but {version} in constraints.txt"
 
 
-def test_wheel_holds_code_and_data(tmp_path: Path) -> None:
-    source = tmp_path / "source"
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
     ignored = shutil.ignore_patterns(".git", ".venv", "outputs", "build", "*.egg-info", "__pycache__", ".*_cache")
     shutil.copytree(ROOT, source, ignore=ignored)
     command = [
@@ -58,11 +61,40 @@ def test_wheel_holds_code_and_data(tmp_path: Path) -> None:
         "--no-deps",
         "--no-build-isolation",
         "-w",
-        str(tmp_path),
+        str(folder),
     ]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("tpsrl-*.whl")
+    (wheel,) = folder.glob("tpsrl-*.whl")
+    return wheel
+
+
+def test_wheel_holds_code_and_data(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"configs/eval.yaml", "planner/domain.pddl", "tpsrl/cli.py", "hab/mujoco/build.py"} <= names
     assert not any(name.startswith(("tests/", "benchmarks/")) for name in names)
+
+
+@pytest.mark.parametrize(
+    "make", ["import tpsrl; env = gymnasium.make('tpsrl/Pick-v0')", "env = gymnasium.make('tpsrl:tpsrl/Pick-v0')"]
+)
+def test_gymnasium_makes_the_installed_environments(wheel: Path, tmp_path: Path, make: str) -> None:
+    """From the wheel alone, elsewhere, without loading what learns, and without a warning."""
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(installed)
+    script = f"""
+import sys
+sys.path.insert(0, {str(installed)!r})
+import gymnasium
+{make}
+assert sys.modules["skills"].__file__.startswith({str(installed)!r}), sys.modules["skills"].__file__
+observation, info = env.reset(seed=0)
+observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+assert env.observation_space.contains(observation)
+assert "torch" not in sys.modules
+"""
+    ran = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "already in registry" not in ran.stderr

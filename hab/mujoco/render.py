@@ -107,7 +107,7 @@ def _free(gl: Any, context: mujoco.MjrContext) -> None:
 
 
 class HeadCamera(_Camera):
-    """128 x 128 depth of the head camera (hab_facts.md "Robot"): metres / 10, clipped to [0, 1].
+    """128 x 128 depth of the head camera (docs/hab.md, "Robot"): metres / 10, clipped to [0, 1].
 
     Fast enough for software GL: only shapes in the camera's cone are drawn, with few triangles and without colours.
     Back faces are not drawn, as in habitat: where the

@@ -1,4 +1,4 @@
-"""The JSON of design.md section 6, and the tables."""
+"""The JSON of docs/hab.md, "Reports", and the tables."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from hab.robot import REST_Q
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, run_chain
 from planner.task_planner import PlanStep, whole_steps
-from skills import SPECS
 from skills.skill import Goal, Progress, SkillSpec
+from skills.specs import SPECS
 
 TARGETS = tuple(Target(o, "table", "shelf", (1.0, 0.0, 0.5), (3.0, i, 0.5)) for i, o in enumerate(("cup", "can")))
 EPISODE = Episode("tidy_house", "val", 0, 0, (0.0, 0.0, 0.0), {}, {}, TARGETS)

@@ -9,9 +9,10 @@ import pytest
 
 from hab.measures import planar_distance
 from hab.sensors import RobotPose, gps_compass
-from skills import SPECS, make_env
+from skills import make_env
 from skills.oracle import make_oracle
 from skills.skill import Goal, Progress
+from skills.specs import SPECS
 
 
 def play(env: Any, skill: str, goal: Goal, infos: list[dict[str, Any]]) -> bool:

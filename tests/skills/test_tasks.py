@@ -230,7 +230,7 @@ def test_success_only_when_the_world_says_so(skill: str) -> None:
 
 
 def holds(skill: str, env: Any, action: Any, info: dict[str, Any]) -> bool:
-    """Success from first principles (hab_facts.md)."""
+    """Success from first principles (docs/hab.md)."""
     sim, goal = env.sim, env.goal
     x, y, yaw = sim.base
     ee = np.array([[np.cos(yaw), np.sin(yaw), 0], [-np.sin(yaw), np.cos(yaw), 0], [0, 0, 1]]) @ (sim.ee_pos - (x, y, 0))

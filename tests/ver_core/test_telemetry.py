@@ -50,7 +50,7 @@ def events(path: Path, key: str) -> list[tuple[int, float]]:
 
 
 def leveldb_records(log: bytes) -> Iterator[bytes]:
-    """Yield the records of a LevelDB log (W&B's file format), from github.com/google/leveldb, doc/log_format.md.
+    """Yield the records of a LevelDB log (W&B's file format), from github.com/google/leveldb (its doc/log_format).
 
     W&B's magic number of 7 bytes counts as part of the first block of 32 KiB.
     """

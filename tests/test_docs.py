@@ -1,0 +1,49 @@
+"""What the words point to is there: files of docs, links, environment ids."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+import tpsrl
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("hab", "ver_core", "skills", "planner", "eval", "videos", "tpsrl", "configs", "tests", "benchmarks")
+TEXTS = [
+    *(file for room in ROOMS for file in (ROOT / room).rglob("*") if file.suffix in (".py", ".yaml", ".pddl", ".md")),
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").glob("*.md"),
+]
+
+
+def test_cited_documents_exist() -> None:
+    """Also as "docs/hab.md, "Planning"": the heading has to be there."""
+    cited = 0
+    for file in TEXTS:
+        for document, heading in re.findall(r'([\w/.-]*\w\.md)\b(?:, "([^"]+)")?', file.read_text(encoding="utf-8")):
+            places = [ROOT / document, file.parent / document, ROOT / "docs" / document]
+            found = next((place for place in places if place.is_file()), None)
+            assert found, f"{file.relative_to(ROOT)} cites {document}"
+            if heading and found:
+                headings = re.findall(r"^#+ (.*)$", found.read_text(encoding="utf-8"), re.M)
+                assert any(h.startswith(heading) for h in headings), (
+                    f"{file.relative_to(ROOT)}: {document}, {heading!r}"
+                )
+            cited += 1
+    assert cited > 40
+
+
+@pytest.mark.parametrize("page", [p for p in TEXTS if p.suffix == ".md"], ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_ids_that_docs_list_are_gymnasiums() -> None:
+    listed = set(re.findall(r"tpsrl/\w+-v\d+", (ROOT / "docs" / "hab.md").read_text(encoding="utf-8")))
+    assert listed == {id for id in gymnasium.registry if id.startswith("tpsrl/")}
+    assert listed == {*tpsrl.hab.IDS.values(), *(id for id, _ in tpsrl.skills.TASKS.values())}
