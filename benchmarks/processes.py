@@ -4,8 +4,9 @@ Environments are benchmarks/tiny_envs.py's, which sleep: processes compete for c
 
 - scaling: `ver`, by environments of each process. sps: steps of all processes by time, collecting and learning.
 - preemption, 16 environments each: the mean time of collecting a rollout, how it is spread over processes (standard
-  deviation by mean, mean over rollouts) and over rollouts (the same, of the longest of the processes), and the share of
-  a rollout's steps that were collected, with preemption and without.
+  deviation by mean, mean over rollouts) and over rollouts (the same, of the longest of the processes), the share of
+  a rollout's steps that were collected, with preemption and without; of what was learnt from, the share that is stale, and
+  how many rollouts ago the oldest of it was collected.
 
 The first rollout, in which environments start and times are measured, is not counted.
 """
@@ -49,6 +50,8 @@ def run(processes: int, envs: int, scheduler: str, preempt: bool, rollouts: int)
         "over_processes": float((collecting.std(axis=0) / collecting.mean(axis=0)).mean()),
         "over_rollouts": float(collecting.max(axis=0).std() / collecting.max(axis=0).mean()),
         "collected": float(steps.mean() / (processes * envs * ROLLOUT_LENGTH)),
+        "stale": float(np.mean([update["stale"] for row in rows for update in row])),
+        "oldest": max(update["oldest"] for row in rows for update in row),
     }
 
 
@@ -74,7 +77,13 @@ def train(folder: str, envs: int, scheduler: str, preempt: bool, rollouts: int) 
 
     Trainer(Straggler, config, PolicyConfig(mlp=[128], rnn_layers=1, rnn_size=128), show_progress=False).train(record)
     rows = [
-        {"steps": update.fresh_steps, "seconds": update.seconds, "collecting_s": update.collection.seconds}
+        {
+            "steps": update.fresh_steps,
+            "seconds": update.seconds,
+            "collecting_s": update.collection.seconds,
+            "stale": update.scalars["stale_fraction"],
+            "oldest": update.scalars["stale_age_max"],
+        }
         for update in updates[1:]
     ]
     (Path(folder) / f"{os.environ['RANK']}.json").write_text(json.dumps(rows))
@@ -96,7 +105,7 @@ def main() -> None:
         found["scaling"][processes] = row
         print(f"{processes:>10}" + "".join(f"{figures['sps']:>10,.0f}" for figures in row), flush=True)
     many = max(options.processes)
-    columns = ("sps", "rollout_s", "over_processes", "over_rollouts", "collected")
+    columns = ("sps", "rollout_s", "over_processes", "over_rollouts", "collected", "stale", "oldest")
     print(f"\n{many} processes of 16 environments" + "".join(f"{column:>16}" for column in columns))
     for scheduler in ("ddppo", "nover", "ver"):
         for preempt in (True, False):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import run
 from PIL import Image
+from safetensors.torch import load_file
 
 from configs.schema import read_train_config
 from eval.evaluate import Request, evaluate
@@ -20,7 +21,7 @@ from skills import TASKS
 ROOT = Path(__file__).parents[2]
 TINY = [
     *("train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "32"),
-    "demonstrations.rounds=0",
+    *("demonstrations.rounds=0", "policy.critic_mlp=[8]", "policy.critic_keys=[critic_state]"),
 ]
 
 
@@ -41,6 +42,10 @@ def test_publishing_lists_measures_and_plays(
     assert {path.name for path in folder.iterdir()} == {
         "policy.safetensors", "config.yaml", "card.json", "curve.png", "README.md"
     }  # fmt: skip
+    critic = [
+        any(name.startswith("critic.") for name in load_file(it / "policy.safetensors")) for it in (run_folder, folder)
+    ]
+    assert critic == [True, False]  # it is for training, and told what no policy may know
     card = json.loads((folder / "card.json").read_text())
     assert card["training"]["steps"] == 64 and card["training"]["command"].startswith("tpsrl train-skill close_fridge")
     assert "--out" not in card["training"]["command"]

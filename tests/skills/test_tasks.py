@@ -6,6 +6,7 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -621,3 +622,47 @@ def test_a_demonstration_stops_where_stopping_is_right() -> None:
             assert not success and reason == ""
         success, _ = env.control_step({"rearrange_stop": np.ones(1)}, {})
         assert success
+
+
+# -- what only the critic is told --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base_movement", [True, False])
+@pytest.mark.parametrize("skill", TASKS)
+def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -> None:
+    """It is an observation beside the policy's, of what only the simulator knows, and changes nothing else."""
+    plain = make_env(skill, "train", base_movement=base_movement, index=3)
+    told = make_env(skill, "train", base_movement=base_movement, index=3, critic_state=True)
+    task: Any = told.unwrapped
+    assert "critic_state" not in task.observed_space("laser").spaces
+    assert set(told.observation_space.spaces) - set(plain.observation_space.spaces) == {"critic_state"}
+    seen, told_seen = plain.reset(seed=0)[0], told.reset(seed=0)[0]
+    plain.action_space.seed(1)
+    for _ in range(5):
+        state = told_seen.pop("critic_state")
+        assert told.observation_space["critic_state"].contains(state)
+        assert all(np.array_equal(seen[key], value) for key, value in told_seen.items())
+        measures = task.measures(task._state)
+        assert np.allclose(state[: len(task.critic_measures)], [float(measures[key]) for key in task.critic_measures])
+        action = plain.action_space.sample()
+        seen, told_seen = plain.step(action)[0], told.step(action)[0]
+    plain.close()
+    told.close()
+
+
+def test_the_critics_state_tells_where_things_are() -> None:
+    """Pick's object is moved: the policy's sensors go on telling where it was, the critic's state where it is."""
+    env = make_env("pick", "train", index=3, critic_state=True)
+    env.reset(seed=0)
+    task: Any = env.unwrapped
+    name, before = task.goal.object, task.observation()
+    distance = task.critic_measures.index("ee_to_object_distance")
+    qpos = task.sim._object_qpos[name]
+    task.sim.data.qpos[qpos : qpos + 3] += (0.0, 0.0, 0.5)
+    mujoco.mj_forward(task.sim.model, task.sim.data)
+    task._state = task.measure(task._common(0.0, 0.0))
+    after = task.observation()
+    assert np.array_equal(before["obj_start_sensor"], after["obj_start_sensor"])
+    assert after["critic_state"][distance] != pytest.approx(before["critic_state"][distance], abs=0.01)
+    assert (np.abs(after["critic_state"] - before["critic_state"]) > 0.01).sum() >= 3  # and in both frames
+    env.close()

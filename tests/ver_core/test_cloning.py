@@ -48,13 +48,14 @@ def demonstrations(observed: np.ndarray, arm: np.ndarray, grip: np.ndarray) -> D
     return Demonstrations(observed.astype(np.float32), none, actions, returns, every, every)
 
 
-def test_a_clone_does_and_values_what_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("critic_mlp", [[], [64]], ids=["shared critic", "critic of its own"])
+def test_a_clone_does_and_values_what_was_shown(monkeypatch: pytest.MonkeyPatch, critic_mlp: list[int]) -> None:
     monkeypatch.setattr(cloning, "BATCH", 128)
     rng = np.random.default_rng(0)
     observed = rng.uniform(-1.0, 1.0, (8000, 3)) * [1.0, 50.0, 1.0]
     arm = np.column_stack((0.5 * observed[:, 0], 0.01 * observed[:, 1]))
     grip = np.where(observed[:, 2] > 0.0, 1.0, -1.0)
-    network = policy()
+    network = policy(critic_mlp=critic_mlp)
     spread = network.action_head.log_std.detach().clone()
     losses: list[float] = []
     clone(network, demonstrations(observed, arm, grip), 40, 0, World(), lambda epoch, loss: losses.append(loss))

@@ -1,0 +1,153 @@
+"""A critic of its own, which may be told more than the actor: nothing of that reaches the actor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from ver_core.config import ConfigError, PolicyConfig, TrainConfig
+from ver_core.distributed import World
+from ver_core.learner import Learner
+from ver_core.policy import Output, RecurrentPolicy
+from ver_core.rollout import Rollout
+from ver_core.shared_rows import Layout
+
+CPU = torch.device("cpu")
+SEEN = {
+    "camera": spaces.Box(0, 255, (40, 36, 3), np.uint8),
+    "depth": spaces.Box(0.0, 1.0, (36, 36, 1)),
+    "joints": spaces.Box(-1.0, 1.0, (4,)),
+}
+SECRET = spaces.Box(-1.0, 1.0, (3,))
+ACTION = spaces.Dict({"arm": spaces.Box(-1.0, 1.0, (2,)), "gear": spaces.Discrete(3)})
+TOLD: dict[str, Any] = {"critic_mlp": [8], "critic_keys": ["secret"]}
+SMALL = {"rnn_layers": 1, "rnn_size": 6, "visual_size": 5, "normalize_vectors": True}
+
+
+def make_policy(told: bool = True, critic: bool = True, **config: Any) -> RecurrentPolicy:
+    torch.manual_seed(2)
+    space = spaces.Dict({**SEEN, **({"secret": SECRET} if told else {})})
+    policy = RecurrentPolicy(space, ACTION, PolicyConfig(**{**SMALL, **TOLD, **config}), critic=critic)
+    nn.init.normal_(policy.action_head.linear.weight)
+    return policy
+
+
+def columns(policy: RecurrentPolicy, name: str) -> slice:
+    return next(slice(key.start, key.stop) for key in policy.obs_layout.keys if key.name == name)
+
+
+def rows(policy: RecurrentPolicy, n: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(n)
+    bytes_ = torch.randint(0, 256, (n, policy.obs_layout.bytes), dtype=torch.uint8, generator=generator)
+    return torch.rand(n, policy.obs_layout.floats, generator=generator), bytes_
+
+
+def see(policy: RecurrentPolicy, floats: Tensor, bytes_: Tensor) -> Output:
+    n = len(floats)
+    return policy(floats, bytes_, torch.zeros(n, 3), torch.zeros(n, policy.state_size), torch.tensor([n]))
+
+
+def log_prob(out: Output) -> Tensor:
+    return out.distribution.log_prob(torch.ones(len(out.value), 3))
+
+
+def test_what_the_critic_is_told_changes_values_alone() -> None:
+    policy = make_policy()
+    floats, bytes_ = rows(policy, 7)
+    policy.learn_normalization(floats, bytes_, World())
+    other = floats.clone()
+    other[:, columns(policy, "secret")] += 1.0
+    before, after = see(policy, floats, bytes_), see(policy, other, bytes_)
+    assert torch.equal(log_prob(before), log_prob(after)) and torch.equal(before.state, after.state)
+    assert (before.value != after.value).all()
+
+
+def test_the_critic_reads_vectors_and_no_images() -> None:
+    policy = make_policy()
+    floats, bytes_ = rows(policy, 7)
+    floats.requires_grad_()
+    out = see(policy, floats, bytes_)
+    (reaches,) = torch.autograd.grad(out.value.sum(), floats)
+    read = torch.zeros_like(reaches, dtype=torch.bool)
+    for name in ("joints", "secret"):
+        read[:, columns(policy, name)] = True
+    assert torch.equal(reaches != 0.0, read)
+    assert torch.equal(see(policy, floats, 255 - bytes_).value, out.value)
+
+
+def test_actor_and_critic_share_nothing() -> None:
+    policy = make_policy()
+    out = see(policy, *rows(policy, 7))
+    log_prob(out).sum().backward(retain_graph=True)
+    reached = {name for name, parameter in policy.named_parameters() if parameter.grad is not None}
+    assert reached and not any(name.startswith("critic.") for name in reached)
+    policy.zero_grad()
+    out.value.sum().backward()
+    reached = {name for name, parameter in policy.named_parameters() if parameter.grad is not None}
+    assert reached == {name for name, _ in policy.named_parameters() if name.startswith("critic.")}
+
+
+def test_the_policy_in_use_is_built_without_it() -> None:
+    """On the space that has no secret, from the weights of the actor alone."""
+    trained, used = make_policy(), make_policy(told=False, critic=False)
+    floats, bytes_ = rows(trained, 7)
+    trained.learn_normalization(floats, bytes_, World())
+    actor = {name: weights for name, weights in trained.state_dict().items() if not name.startswith("critic.")}
+    used.load_state_dict(actor)
+    seen = torch.cat([floats[:, columns(trained, key.name)] for key in used.obs_layout.keys if not key.byte], dim=1)
+    ours, theirs = see(used, seen, bytes_), see(trained, floats, bytes_)
+    assert torch.equal(log_prob(ours), log_prob(theirs)) and torch.equal(ours.state, theirs.state)
+    assert ours.value.isnan().all()
+
+
+def test_it_needs_statistics_of_its_own() -> None:
+    policy = make_policy(normalize_vectors=False)
+    assert policy.lacks_statistics
+    floats, bytes_ = rows(policy, 50)
+    policy.learn_normalization(floats, bytes_, World())
+    assert not policy.lacks_statistics
+    assert policy.critic is not None
+    read = policy.critic.normalizer(policy.critic.read(floats))
+    assert torch.allclose(read.mean(0), torch.zeros(7), atol=1e-4)
+    assert torch.allclose(read.std(0, correction=0), torch.ones(7), atol=1e-2)
+
+
+@pytest.mark.parametrize("keys", [["smell"], ["depth"], ["camera"]])
+def test_what_is_no_vector_is_refused(keys: list[str]) -> None:
+    with pytest.raises(ConfigError, match=f"critic_keys: no vector of floats {keys[0]}; choose from joints, secret"):
+        make_policy(critic_keys=keys)
+
+
+def test_keys_without_a_critic_are_refused() -> None:
+    with pytest.raises(ConfigError, match="set policy.critic_mlp too"):
+        PolicyConfig(critic_keys=["secret"]).check()
+
+
+def actors_step(value_coef: float) -> dict[str, Tensor]:
+    policy = make_policy()
+    config = TrainConfig(
+        num_envs=2, rollout_length=4, epochs=1, mini_batches=1, max_grad_norm=1e-3, value_coef=value_coef, device="cpu"
+    )
+    layout = policy.obs_layout
+    rollout = Rollout(Layout(2, layout.floats, layout.bytes, 3), 4, policy.state_size, CPU)
+    taken = rollout.extend(8)
+    rollout.wide["floats"][taken], rollout.wide["bytes"][taken] = rows(policy, 8)
+    rollout.env[taken] = [0, 1] * 4
+    rollout.start[:2] = True
+    rollout.reward[taken] = np.arange(8)
+    before = {name: parameter.detach().clone() for name, parameter in policy.named_parameters()}
+    Learner(policy, config, CPU, World()).update(rollout, 0.0)
+    actor = [name for name in before if not name.startswith("critic.")]
+    return {name: policy.get_parameter(name).detach() - before[name] for name in actor}
+
+
+def test_the_critics_gradient_does_not_clip_the_actors() -> None:
+    """The actor's step is the same however much the critic's errors weigh."""
+    light, heavy = actors_step(0.5), actors_step(500.0)
+    assert all(torch.equal(moved, heavy[name]) for name, moved in light.items())
+    assert any(moved.abs().max() > 0.0 for moved in light.values())
