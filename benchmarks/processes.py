@@ -5,8 +5,8 @@ Environments are benchmarks/tiny_envs.py's, which sleep: processes compete for c
 - scaling: `ver`, by environments of each process. sps: steps of all processes by time, collecting and learning.
 - preemption, 16 environments each: the mean time of collecting a rollout, how it is spread over processes (standard
   deviation by mean, mean over rollouts) and over rollouts (the same, of the longest of the processes), the share of
-  a rollout's steps that were collected, with preemption and without; of what was learnt from, the share that is stale, and
-  how many rollouts ago the oldest of it was collected.
+  a rollout's steps that were collected, with preemption and without; of what was learnt from, the share that is stale,
+  and how many rollouts ago the oldest of it was collected.
 
 The first rollout, in which environments start and times are measured, is not counted.
 """

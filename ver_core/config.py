@@ -33,9 +33,6 @@ class PolicyConfig:
     rnn_layers: int = 2
     """LSTM layers; 0: a feed-forward policy."""
     rnn_size: int = 512
-    normalize_value: bool = False
-    """Whether values are learnt in units of their targets' running mean and deviation (PopArt, van Hasselt et al.
-    2016)."""
     normalize_vectors: bool = False
     """Whether observations that go in as vectors are normalised by their running mean and deviation."""
     tanh_keys: list[str] = field(default_factory=list)
@@ -105,9 +102,6 @@ class TrainConfig:
     learning_rate: float = 2.5e-4
     final_learning_rate: float = 0.0
     """At total_steps; cosine in between."""
-    target_kl: float = 0.0
-    """The learning rate is lowered by a third while an update's last epoch finds the policy moved by more than twice
-    this KL divergence (nats), and raised by half while by less than half of it. 0: it is as the schedule says."""
     std_learning_rate: float = 2.5e-4
     """Of the Gaussian heads' log deviations at the start; it falls as `learning_rate` does. Adam moves a parameter by
     about its rate, whatever the gradient: at a network's rate a deviation hardly changes in a million steps."""
@@ -167,7 +161,7 @@ class TrainConfig:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
         for name in (
             "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "final_learning_rate",
-            "sampling_weight_max", "target_kl",
+            "sampling_weight_max",
         ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must not be negative")

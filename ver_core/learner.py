@@ -14,12 +14,10 @@ from torch import nn
 
 from ver_core.config import TrainConfig
 from ver_core.distributed import World
-from ver_core.policy import Output, RecurrentPolicy, ValueHead
+from ver_core.policy import Output, RecurrentPolicy
 from ver_core.returns import gae, sampling_weights, vtrace
 from ver_core.rollout import Rollout
 from ver_core.sequences import Packed, mini_batches, pack
-
-KL_STEP, KL_FACTORS = 1.5, (0.1, 10.0)
 
 
 class LearningFailure(RuntimeError):
@@ -37,9 +35,6 @@ class Learner:
         self.policy, self.config, self._device, self._world = policy, config, device, world
         log_coef = math.log(config.entropy_coef) if config.entropy_coef > 0.0 else -math.inf
         self.log_entropy_coef = nn.Parameter(torch.tensor(log_coef, device=device))
-        head = policy.critic.head if policy.critic else policy.value_head
-        assert head is not None
-        self._value_head: ValueHead = head
         critic = list(policy.critic.parameters()) if policy.critic else []
         stds = [parameter for name, parameter in policy.named_parameters() if name.endswith("log_std")]
         apart = {id(parameter) for parameter in critic}
@@ -57,8 +52,6 @@ class Learner:
         self.rng = np.random.default_rng((config.seed, world.rank, 2))
         self.version = 0
         """Updates made; the version of the weights."""
-        self._kl_factor = 1.0
-        """On the schedule's learning rate, for `target_kl`."""
 
     def update(self, rollout: Rollout, progress: float, stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
         """Learn from a rollout; returns what to log.
@@ -67,32 +60,23 @@ class Learner:
         mini-batch: `Interrupted` if it says so. Raises `LearningFailure` if a loss or gradient is not finite.
         """
         config = self.config
-        rate = self._kl_factor * learning_rate(config, progress)
+        rate = learning_rate(config, progress)
         share = rate / config.learning_rate if config.learning_rate > 0.0 else 0.0
         for group, initial in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = initial * share
         with torch.no_grad():
             self.estimate_returns(rollout)
-            if self._value_head.normalize:
-                targets = rollout.target[: rollout.size].astype(np.float64)
-                moments = [float(len(targets)), float(targets.sum()), float(np.square(targets).sum())]
-                self._value_head.learn(*self._world.sum(moments))
         rows = rollout.rows(multiple_of=config.mini_batches)
         columns = self._columns(rollout, rows)
         sequences = rollout.sequences_of(rows)
         lag, ages = self.version - rollout.version[rows], rollout.ages(rows)
         sums: dict[str, torch.Tensor] = {}
-        last_kl = torch.zeros((), device=self._device)
-        for epoch in range(config.epochs):
+        for _ in range(config.epochs):
             for packed in mini_batches(sequences, config.mini_batches, self.rng):
                 if stop():
                     raise Interrupted
                 for name, value in self._step(rollout, packed, columns).items():
                     sums[name] = sums.get(name, torch.zeros((), device=self._device)) + value
-                    if name == "kl" and epoch == config.epochs - 1:
-                        last_kl += value / config.mini_batches
-        if config.target_kl > 0.0:
-            self._adapt(last_kl.item())
         # Only now: the probabilities that were stored with the steps are of the network with the old normalisation.
         fresh = slice(rollout.size)
         self.policy.learn_normalization(rollout.wide["floats"][fresh], rollout.wide["bytes"][fresh], self._world)
@@ -145,7 +129,6 @@ class Learner:
                 "log_entropy_coef": self.log_entropy_coef.data,
                 "rng": _plain_rng(self.rng),
                 "version": self.version,
-                "kl_factor": self._kl_factor,
             }
         )
 
@@ -156,18 +139,9 @@ class Learner:
         self.log_entropy_coef.data.copy_(saved["log_entropy_coef"])
         state = self.rng.bit_generator.state
         self.rng.bit_generator.state = {**state, **_rng_state(saved["rng"])}
-        self.version, self._kl_factor = int(saved["version"]), float(saved["kl_factor"])
+        self.version = int(saved["version"])
 
     # -- inside ----------------------------------------------------------------------------------------------------
-
-    def _adapt(self, kl: float) -> None:
-        """Bring the next update's KL divergence nearer to `target_kl`."""
-        kl, target = self._world.sum([kl])[0] / self._world.size, self.config.target_kl
-        if kl > 2.0 * target:
-            self._kl_factor /= KL_STEP
-        elif kl < 0.5 * target:
-            self._kl_factor *= KL_STEP
-        self._kl_factor = min(KL_FACTORS[1], max(KL_FACTORS[0], self._kl_factor))
 
     def _columns(self, rollout: Rollout, rows: NDArray[np.int64]) -> dict[str, torch.Tensor]:
         """Move what the loss needs of each step to the device."""
@@ -205,10 +179,7 @@ class Learner:
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
         policy_loss = -(weight * torch.minimum(ratio * advantage, clipped * advantage)).mean()
-        miss = out.value - target
-        if self._value_head.normalize:
-            miss = miss / self._value_head.std
-        value_loss = 0.5 * (weight * miss.square()).mean()
+        value_loss = 0.5 * (weight * (out.value - target).square()).mean()
         # Minimum-entropy constraint (Haarnoja et al. 2018, section 5): alpha grows while the entropy is below target.
         coefficient = self.log_entropy_coef.exp()
         loss = policy_loss + config.value_coef * value_loss - coefficient.detach() * entropy

@@ -24,10 +24,6 @@ from ver_core.normalizer import Normalizer
 from ver_core.recurrence import run_lstm
 from ver_core.spaces import ActionLayout, ObsLayout
 
-_LEAST_VALUE_STD = 1e-2
-_VALUE_WINDOW = 10
-"""Rollouts over which value targets are averaged."""
-
 
 class Output(NamedTuple):
     """What the policy says of n rows."""
@@ -80,9 +76,9 @@ class RecurrentPolicy(nn.Module):
         self.noise_size: int = self.action_head.noise_size
         """Uniform numbers that `ActionDistribution.sample` takes for one action."""
         self.critic: Critic | None = None
-        self.value_head: ValueHead | None = None
+        self.value_head: nn.Linear | None = None
         if not config.critic_mlp:
-            self.value_head = ValueHead(size, config.normalize_value)
+            self.value_head = _value_head(size)
         elif critic:
             self.critic = Critic(self.obs_layout, config)
 
@@ -101,7 +97,7 @@ class RecurrentPolicy(nn.Module):
         if self.lstm is not None:
             features, state = run_lstm(self.lstm, features, state, batch_sizes)
         if self.value_head is not None:
-            value = self.value_head(features)
+            value = self.value_head(features).squeeze(1)
         elif self.critic is not None:
             value = self.critic(floats)
         else:
@@ -163,58 +159,23 @@ class Critic(nn.Module):
         )
         self.normalizer = Normalizer(len(columns))
         self.mlp = _mlp(len(columns), config.critic_mlp)
-        self.head = ValueHead(config.critic_mlp[-1], config.normalize_value)
+        self.head = _value_head(config.critic_mlp[-1])
 
     def forward(self, floats: Tensor) -> Tensor:
         """Return (n,)."""
         value: Tensor = self.head(self.mlp(self.normalizer(self.read(floats))))
-        return value
+        return value.squeeze(1)
 
     def read(self, floats: Tensor) -> Tensor:
         """Return (n, entries) of (n, obs_layout.floats)."""
         return floats if self.columns is None else floats[:, self.columns]
 
 
-class ValueHead(nn.Linear):
-    """Features (n, F) -> values (n,). With `normalize` its weights are in units of the targets' mean and deviation."""
-
-    weight: nn.Parameter
-    bias: nn.Parameter
-    count: Tensor
-    mean: Tensor
-    square: Tensor
-
-    def __init__(self, features: int, normalize: bool) -> None:
-        super().__init__(features, 1)
-        nn.init.orthogonal_(self.weight, gain=1.0)
-        nn.init.zeros_(self.bias)
-        self.normalize = normalize
-        if normalize:
-            self.register_buffer("count", torch.zeros(()))
-            self.register_buffer("mean", torch.zeros(()))
-            self.register_buffer("square", torch.ones(()))
-
-    @property
-    def std(self) -> Tensor:
-        return (self.square - self.mean.square()).clamp_min(_LEAST_VALUE_STD**2).sqrt()
-
-    def forward(self, features: Tensor) -> Tensor:
-        value = super().forward(features).squeeze(1)
-        return value * self.std + self.mean if self.normalize else value
-
-    @torch.no_grad()
-    def learn(self, count: float, total: float, squares: float) -> None:
-        """Take more targets into account: their number, sum, and sum of squares. All values stay as they are.
-
-        Reference: van Hasselt et al. 2016, "Learning values across many orders of magnitude", section 2.
-        """
-        mean, std = self.mean.clone(), self.std
-        self.count += 1
-        share = max(1.0 / self.count.item(), 1.0 / _VALUE_WINDOW)
-        self.mean.lerp_(self.mean.new_tensor(total / count), share)
-        self.square.lerp_(self.square.new_tensor(squares / count), share)
-        self.weight.copy_(self.weight * std / self.std)
-        self.bias.copy_((self.bias * std + mean - self.mean) / self.std)
+def _value_head(features: int) -> nn.Linear:
+    head = nn.Linear(features, 1)
+    nn.init.orthogonal_(head.weight, gain=1.0)
+    nn.init.zeros_(head.bias)
+    return head
 
 
 class _Inputs(nn.Module):

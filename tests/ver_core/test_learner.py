@@ -216,6 +216,24 @@ def test_the_gradient_is_that_of_the_equations(changes: dict[str, Any], mini_bat
         assert len(begins) > len(rollout.sequences().lengths)  # some sequences were split
 
 
+def test_a_rollout_is_learnt_from_under_the_normalisation_it_was_collected_under() -> None:
+    """Its observations change the statistics only after its own probabilities have been compared."""
+    policy = make_policy(rnn_layers=0, normalize_vectors=True)
+    normalizer = policy.inputs.normalizer
+    assert normalizer is not None
+    policy.learn_normalization(torch.randn(500, 3), torch.zeros(500, 0, dtype=torch.uint8), World())
+    rollout = make_rollout(policy)
+    rollout.wide["floats"] += 3.0  # unlike what has been seen so far
+    columns = [rollout.wide[name] for name in ("floats", "bytes", "previous_action", "state")]
+    with torch.no_grad():
+        drawn = policy(*columns, torch.tensor([N * T])).distribution
+        rollout.log_prob[:] = drawn.log_prob(rollout.wide["action"]).numpy()
+    before = normalizer.mean.clone()
+    scalars = make_learner(policy).update(rollout, 0.0)
+    assert scalars["kl"] == pytest.approx(0.0, abs=1e-9) and scalars["clip_fraction"] == 0.0
+    assert (normalizer.mean > before + 0.05).all()
+
+
 def test_targets_are_advantage_plus_value() -> None:
     policy = make_policy()
     rollout, learner = make_rollout(policy), make_learner(policy)
