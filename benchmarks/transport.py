@@ -18,7 +18,7 @@ from tiny_envs import NoOp
 
 WORKERS = 16
 ROLLOUT_LENGTH = 512
-TARGET_SPS = 15_000
+TARGET_SPS = 25_000
 
 
 def measure(min_batch: int, seconds: float) -> tuple[list[float], float]:
