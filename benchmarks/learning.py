@@ -7,8 +7,9 @@ A variant is a set of Hydra overrides on top of `train=scratch` ("" is `train=sc
 the other, task by task and seed by seed, so that all variants have the machine alike. Each has a folder in `--out`; a
 run that is there is taken up where it was left, so the command may be interrupted and given again, with more variants.
 
-Printed for each task and variant, by seed: decisions until `BAR` of the last 100 training episodes succeeded, the
-success of the last 100 at the end, and decisions per second.
+Printed for each task and variant, by seed: decisions until `BAR` of the last 100 training episodes succeeded; success
+and mean return of the last 100 at the end; decisions per second; and what was learnt of exploration: the Gaussian
+deviations as shares of their first values, least and most, and the entropy coefficient at the end.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def _rows(folder: Path) -> list[dict[str, float]]:
 
 
 def _measure(folder: Path, steps: int) -> dict[str, float | None] | None:
-    rows = [row for row in _rows(folder) if "episode/success" in row and row["steps"] <= 1.02 * steps]
-    if not rows:
+    rows = [row for row in _rows(folder) if "episode/success" in row and row["steps"] <= 1.08 * steps]
+    if not rows or not (folder / "policy.safetensors").is_file():
         return None
     over = (row["steps"] for row in rows if row["episode/success"] >= BAR)
     speeds = sorted(row["train/sps"] for row in rows)
@@ -93,20 +94,35 @@ def _measure(folder: Path, steps: int) -> dict[str, float | None] | None:
         "decisions": rows[-1]["steps"],
         f"decisions_to_{BAR:.2f}": next(over, None),
         "success_at_end": rows[-1]["episode/success"],
+        "return_at_end": rows[-1]["episode/return"],
+        "entropy_coef": rows[-1]["learn/entropy_coef"],
+        **_deviations(folder),
         "decisions_per_s": speeds[len(speeds) // 2],
     }
 
 
+def _deviations(folder: Path) -> dict[str, float]:
+    from safetensors.torch import load_file
+
+    weights = load_file(folder / "policy.safetensors")
+    shares = weights["action_head.log_std"].exp() / weights["action_head.mean_scale"]
+    return {"least_deviation": shares.min().item(), "most_deviation": shares.max().item()}
+
+
 def _print(found: dict[str, dict[str, Any]]) -> None:
     for task, variants in found.items():
-        print(f"\n{task}: by seed, decisions to {BAR:.2f} | success at the end (decisions) | decisions/s")
+        print(
+            f"\n{task}: by seed, decisions to {BAR:.2f} | success, return at the end (decisions) | decisions/s | "
+            "deviations | entropy coefficient"
+        )
         for variant, seeds in variants.items():
             print(f"  {variant}")
             for seed, run in seeds.items():
                 reached = run[f"decisions_to_{BAR:.2f}"]
                 print(
-                    f"    {seed}: {'-' if reached is None else f'{reached:,.0f}':>9} | {run['success_at_end']:.2f} "
-                    f"({run['decisions']:,.0f}) | {run['decisions_per_s']:,.0f}"
+                    f"    {seed}: {'-' if reached is None else f'{reached:,.0f}':>9} | {run['success_at_end']:.2f}, "
+                    f"{run['return_at_end']:.1f} ({run['decisions']:,.0f}) | {run['decisions_per_s']:,.0f} | "
+                    f"{run['least_deviation']:.2f}-{run['most_deviation']:.2f} | {run['entropy_coef']:.1e}"
                 )
 
 
