@@ -73,9 +73,9 @@ class Articulated(SkillTask[ArticulatedState]):
     """What the four tasks share. The base starts in a box before the handle, facing it, give or take."""
 
     keys = ("handle_start_sensor", "ee_pos", *ARM_KEYS)
-    critic_measures = ("art_obj_state", "art_obj_at_desired_state", "ee_dist_to_marker", "did_grasp_handle")
     """habitat's, and where the handle is when closed, as Pick gets its object's place: drawers lie above each other,
     and nothing else says which one is meant."""
+    critic_measures = ("art_obj_state", "art_obj_at_desired_state", "ee_dist_to_marker", "did_grasp_handle")
     slack_reward = 0.0
     force_pen_per_n = 0.0
 
