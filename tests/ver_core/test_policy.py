@@ -101,7 +101,7 @@ def test_one_step_is_what_the_lstm_says() -> None:
     c = torch.stack([state[:, 16:24], state[:, 24:32]])
     with torch.no_grad():
         expected, (h, c) = policy.lstm(rows[0][None], (h, c))
-        expected_value = policy.value_head(expected[0])
+        expected_value = policy.value_head(expected[0]).squeeze(1)
     torch.testing.assert_close(value, expected_value, rtol=0, atol=1e-6)
     torch.testing.assert_close(after, torch.cat([h[0], h[1], c[0], c[1]], dim=1), rtol=0, atol=1e-6)
 
