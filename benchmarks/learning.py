@@ -9,7 +9,8 @@ run that is there is taken up where it was left, so the command may be interrupt
 
 Printed for each task and variant, by seed: decisions until `BAR` of the last 100 training episodes succeeded; success
 and mean return of the last 100 at the end; decisions per second; and what was learnt of exploration: the Gaussian
-deviations as shares of their first values, least and most, and the entropy coefficient at the end.
+deviations of the last checkpoint as shares of their first values, least and most, and the entropy coefficient at the
+end.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from planner.zoo import WEIGHTS
 
 BAR = 0.80
 
@@ -36,10 +39,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("outputs/learning"))
     parser.add_argument("--only-report", action="store_true", help="train nothing, print what is there")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="4,096 decisions of one seed, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="16,384 decisions of one seed, to see that it works")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.seeds, arguments.steps = [0], 4096
+        arguments.seeds, arguments.steps = [0], 16384  # the first 8,192 are random steps
     found: dict[str, dict[str, Any]] = {}
     for seed in arguments.seeds:
         for task in arguments.tasks:
@@ -85,9 +88,11 @@ def _rows(folder: Path) -> list[dict[str, float]]:
 
 
 def _measure(folder: Path, steps: int) -> dict[str, float | None] | None:
-    rows = [row for row in _rows(folder) if "episode/success" in row and row["steps"] <= 1.08 * steps]
-    if not rows or not (folder / "policy.safetensors").is_file():
+    rows = [row for row in _rows(folder) if "episode/success" in row and "learn/entropy_coef" in row]
+    if not rows or not (folder / WEIGHTS).is_file():
         return None
+    there = next((number for number, row in enumerate(rows) if row["steps"] >= steps), len(rows))
+    rows = rows[: there + 1]
     over = (row["steps"] for row in rows if row["episode/success"] >= BAR)
     speeds = sorted(row["train/sps"] for row in rows)
     return {
@@ -104,7 +109,7 @@ def _measure(folder: Path, steps: int) -> dict[str, float | None] | None:
 def _deviations(folder: Path) -> dict[str, float]:
     from safetensors.torch import load_file
 
-    weights = load_file(folder / "policy.safetensors")
+    weights = load_file(folder / WEIGHTS)
     shares = weights["action_head.log_std"].exp() / weights["action_head.mean_scale"]
     return {"least_deviation": shares.min().item(), "most_deviation": shares.max().item()}
 
