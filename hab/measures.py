@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,7 @@ CLOSED_SLACK = 0.05
 """An articulation is at its goal within this much of it (m or rad)."""
 NAV_DISTANCE_M = 1.5
 NAV_ANGLE_RAD = 0.261799
+_REST_EE = tuple(robot.REST_EE_BASE.tolist())
 
 
 def base_to_world(sim: Simulator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -27,15 +30,16 @@ def base_to_world(sim: Simulator) -> tuple[NDArray[np.float64], NDArray[np.float
     return np.array([x, y, 0.0]), np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
 
 
-def ee_in_base(sim: Simulator) -> NDArray[np.float64]:
-    """Return the end-effector position (3,) in the base frame."""
-    origin, rotation = base_to_world(sim)
-    return rotation.T @ (sim.ee_pos - origin)
+def ee_in_base(sim: Simulator) -> tuple[float, float, float]:
+    """Return the end-effector position in the base frame."""
+    (x, y, yaw), (ex, ey, ez) = sim.base.tolist(), sim.ee_pos.tolist()
+    cos, sin, dx, dy = math.cos(yaw), math.sin(yaw), ex - x, ey - y
+    return cos * dx + sin * dy, cos * dy - sin * dx, ez
 
 
 def rest_distance(sim: Simulator) -> float:
     """Distance of the end-effector from its resting position (`end_effector_to_rest_distance`)."""
-    return float(np.linalg.norm(ee_in_base(sim) - robot.REST_EE_BASE))
+    return math.dist(ee_in_base(sim), _REST_EE)
 
 
 def at_rest(sim: Simulator) -> bool:
@@ -47,7 +51,7 @@ def holding(sim: Simulator, name: str) -> bool:
 
 
 def object_to_goal(sim: Simulator, target: Target) -> float:
-    return float(np.linalg.norm(sim.object_pos(target.object) - np.asarray(target.goal_pos)))
+    return math.dist(sim.object_pos(target.object).tolist(), target.goal_pos)
 
 
 def object_placed(sim: Simulator, target: Target, radius_m: float = PLACED_M) -> bool:
@@ -66,15 +70,14 @@ def articulation_closed(sim: Simulator, name: str) -> bool:
 
 
 def heading_error(sim: Simulator, position: tuple[float, float, float]) -> float:
-    """Signed angle from the base's heading to a position, in (-pi, pi]."""
-    x, y, yaw = sim.base
-    angle = float(np.arctan2(position[1] - y, position[0] - x) - yaw)
-    return (angle + np.pi) % (2.0 * np.pi) - np.pi
+    """Signed angle from the base's heading to a position, between minus and plus half a turn."""
+    x, y, yaw = sim.base.tolist()
+    return math.remainder(math.atan2(position[1] - y, position[0] - x) - yaw, math.tau)
 
 
 def planar_distance(sim: Simulator, position: tuple[float, float, float]) -> float:
-    x, y, _ = sim.base
-    return float(np.hypot(position[0] - x, position[1] - y))
+    x, y, _ = sim.base.tolist()
+    return math.hypot(position[0] - x, position[1] - y)
 
 
 def navigated(sim: Simulator, position: tuple[float, float, float]) -> bool:

@@ -1,38 +1,67 @@
 """Observations with habitat-lab's keys, shapes, units and frames (docs/hab.md, "Observations").
 
-Each sensor is a function of the simulator's state; positions are metres in the base or the end-effector frame.
+What a sensor reads is a function of the simulator's state; positions are metres in the base or the end-effector frame.
+All that is not a range or an image is worked out by compiled functions, one call a control step, into one row of which
+the observations are views.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from gymnasium import spaces
+from numba import njit
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.arm import forward
+from hab.arm import APPROACHES, cup_to_goal, joints_to_goal, reach_and_pitch
+from hab.measures import NAV_DISTANCE_M
+from hab.observation_sets import DEPTH, exteroception_shapes
 from hab.simulator import Simulator
 
 Observation = dict[str, NDArray[np.float32]]
-OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
-    "laser": {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)},
-    "depth": {"head_depth": (robot.DEPTH_SIZE, robot.DEPTH_SIZE, 1)},
-}
-"""Name of an observation set -> its exteroceptive sensors' keys and shapes.
+Spans = dict[str, slice]
+"""Where in a row an observation lies."""
 
-The laser sees nothing but what stands on the floor; three columns of the head's depth image show whether there is a
-board above an object, or a drawer that is open, at a hundredth of the image's cost.
-"""
-_REST_EE = tuple(robot.REST_EE_BASE.tolist())
+
+def _spans(sizes: Mapping[str, int]) -> Spans:
+    ends = np.cumsum(list(sizes.values())).tolist()
+    return {key: slice(end - size, end) for (key, size), end in zip(sizes.items(), ends, strict=True)}
+
+
+SENSED = _spans({"joint": 7, "is_holding": 1, "ee_pos": 3, "relative_resting_position": 3})
+"""The row of `sense`: arm joint positions (rad), whether the suction holds something, the end-effector, base frame, and
+how far it is from where it rests, base frame."""
+SIZE = SENSED["relative_resting_position"].stop
+WORKED_OUT = _spans(
+    {
+        "arm_effort": 7,
+        "base_effort": 2,
+        "arm_reach": 3,
+        "cup_to_goal": 3,
+        "joints_to_goal": 3 + 3 * len(APPROACHES),
+        "stop_margin": 2,
+    }
+)
+"""The row of `work_out`.
+
+arm_effort: how hard the arm's drives push, in [-1, 1]: how far each joint is behind its target, of what is allowed. The
+targets are the sum of the actions, so the controller knows them; where the arm presses on something, nothing else tells
+a policy without memory that. base_effort: the same forwards, and turning left: at a bound, it is blocked. arm_reach:
+the end-effector's distance from the shoulder's axis (m), height (m) and pitch below the horizon (rad). cup_to_goal,
+joints_to_goal: hab/arm.py. stop_margin: how far (m) it is to where stopping counts, and the heading (rad)."""
+WORKED_OUT_SIZE = WORKED_OUT["stop_margin"].stop
+_REST_X, _REST_Y, _REST_Z = robot.REST_EE_BASE.tolist()
+_ARM_WINDUP_RAD = robot.ARM_WINDUP_RAD
 
 
 def exteroception_space(observation_set: str) -> dict[str, spaces.Box]:
     """Return the keys and spaces of an observation set's exteroceptive sensors, all in [0, 1]."""
-    if observation_set not in OBSERVATION_SETS:
-        raise ValueError(f"unknown observation set {observation_set!r}; choose from {', '.join(OBSERVATION_SETS)}")
-    return {key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in OBSERVATION_SETS[observation_set].items()}
+    return {
+        key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in exteroception_shapes(observation_set).items()
+    }
 
 
 def vector_space(size: int) -> spaces.Box:
@@ -40,7 +69,7 @@ def vector_space(size: int) -> spaces.Box:
 
 
 class RobotPose:
-    """Where the robot is, read once a control step for all sensors."""
+    """Where the robot is, read once a control step for all that is asked of it."""
 
     __slots__ = ("cos", "ee", "ee_mat", "ee_world", "sin", "x", "y", "yaw")
 
@@ -55,45 +84,9 @@ class RobotPose:
 
 
 def exteroception(sim: Simulator, observation_set: str) -> Observation:
-    if observation_set == "depth":
+    if observation_set == DEPTH:
         return {"head_depth": sim.depth()}
     return {"laser": sim.laser(), "head_scan": sim.head_scan()}
-
-
-def joint(sim: Simulator) -> NDArray[np.float32]:
-    """(7,) arm joint positions (rad)."""
-    return sim.arm.astype(np.float32)
-
-
-def arm_effort(sim: Simulator) -> NDArray[np.float32]:
-    """(7,) how hard the arm's drives push, in [-1, 1]: how far each joint is behind its target, of what is allowed.
-
-    The targets are the sum of the actions, so the controller knows them; where the arm presses on something, nothing
-    else tells a policy without memory that, or which way it will have to go before anything moves.
-    """
-    return ((sim.arm_target - sim.arm) / robot.ARM_WINDUP_RAD).clip(-1.0, 1.0).astype(np.float32)
-
-
-def base_effort(sim: Simulator) -> NDArray[np.float32]:
-    """(2,) how hard the base's drives push forwards and turn left, in [-1, 1]: at a bound, it is blocked."""
-    return sim.base_effort.clip(-1.0, 1.0).astype(np.float32)
-
-
-def is_holding(sim: Simulator) -> NDArray[np.float32]:
-    """(1,) 1 while the suction holds something."""
-    return np.array([1.0 if sim.held else 0.0], dtype=np.float32)
-
-
-def ee_pos(pose: RobotPose) -> NDArray[np.float32]:
-    """(3,) end-effector position, base frame."""
-    return np.array(pose.ee, dtype=np.float32)
-
-
-def relative_resting_position(pose: RobotPose) -> NDArray[np.float32]:
-    """(3,) resting position minus end-effector position, base frame."""
-    x, y, z = pose.ee
-    rest_x, rest_y, rest_z = _REST_EE
-    return np.array((rest_x - x, rest_y - y, rest_z - z), dtype=np.float32)
 
 
 def in_ee_frame(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -108,30 +101,87 @@ def in_base_frame(pose: RobotPose, position: NDArray[np.float64]) -> tuple[float
     return pose.cos * dx + pose.sin * dy, pose.cos * dy - pose.sin * dx, z
 
 
-def arm_reach(sim: Simulator) -> NDArray[np.float32]:
-    """(3,) end-effector's distance from the shoulder's axis (m), height (m) and pitch below the horizon (rad)."""
-    cup = forward(sim.arm)
-    return np.array((cup.radius, cup.z, cup.pitch), dtype=np.float32)
+def sense(sim: Simulator, points: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the row that `SENSED` names, and behind it of n world positions (n, 3), all of
+    them in the end-effector frame (3 n), then distance (m) and heading (rad, positive to the right: habitat-lab's sign)
+    from the base (2 n)."""
+    row = np.empty(SIZE + 5 * len(points), np.float32)
+    _sense(sim.base, sim.arm, sim.ee_pos, sim.ee_mat, bool(sim.held), points, row)
+    return row
 
 
-def gps_compass(pose: RobotPose, plane: NDArray[np.complex128]) -> NDArray[np.float32]:
-    """(n,) world positions x + i y -> (2 n,) distance (m) and heading (rad) from the base.
-
-    habitat-lab's sign: positive to the right.
-    """
-    seen = (plane - complex(pose.x, pose.y)) * complex(pose.cos, -pose.sin)
-    polar = np.empty((len(plane), 2), dtype=np.float32)
-    polar[:, 0], polar[:, 1] = np.abs(seen), -np.arctan2(seen.imag, seen.real)
-    return polar.reshape(-1)
+def work_out(sim: Simulator, goal: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the row that `WORKED_OUT` names, for a goal (3,) in the world."""
+    row = np.empty(WORKED_OUT_SIZE, np.float32)
+    _work_out(sim.base, sim.arm, sim.arm_target, sim.base_effort, goal, row)
+    return row
 
 
-def localization(sim: Simulator, pose: RobotPose) -> NDArray[np.float32]:
+@njit(
+    "void(float64[::1], float64[::1], float64[::1], float64[:, ::1], boolean, float64[:, ::1], float32[::1])",
+    cache=True,
+)
+def _sense(
+    base: NDArray[np.float64],
+    arm: NDArray[np.float64],
+    ee: NDArray[np.float64],
+    ee_mat: NDArray[np.float64],
+    holding: bool,
+    points: NDArray[np.float64],
+    row: NDArray[np.float32],
+) -> None:
+    cos, sin = math.cos(base[2]), math.sin(base[2])
+    row[:7] = arm.astype(np.float32)
+    row[7] = 1.0 if holding else 0.0
+    dx, dy = ee[0] - base[0], ee[1] - base[1]
+    ahead, left = cos * dx + sin * dy, cos * dy - sin * dx
+    row[8], row[9], row[10] = ahead, left, ee[2]
+    row[11], row[12], row[13] = _REST_X - ahead, _REST_Y - left, _REST_Z - ee[2]
+    polar = SIZE + 3 * len(points)
+    for i in range(len(points)):
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        for j in range(3):
+            row[SIZE + 3 * i + j] = (x - ee[0]) * ee_mat[0, j] + (y - ee[1]) * ee_mat[1, j] + (z - ee[2]) * ee_mat[2, j]
+        dx, dy = x - base[0], y - base[1]
+        row[polar + 2 * i] = math.hypot(dx, dy)
+        row[polar + 2 * i + 1] = -math.atan2(cos * dy - sin * dx, cos * dx + sin * dy)
+
+
+@njit(
+    "void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float32[::1])",
+    cache=True,
+)
+def _work_out(
+    base: NDArray[np.float64],
+    arm: NDArray[np.float64],
+    arm_target: NDArray[np.float64],
+    base_effort: NDArray[np.float64],
+    goal: NDArray[np.float64],
+    row: NDArray[np.float32],
+) -> None:
+    cos, sin = math.cos(base[2]), math.sin(base[2])
+    dx, dy = goal[0] - base[0], goal[1] - base[1]
+    ahead, left = cos * dx + sin * dy, cos * dy - sin * dx
+    goal_base = (ahead, left, goal[2])
+    for i in range(7):
+        row[i] = min(1.0, max(-1.0, (arm_target[i] - arm[i]) / _ARM_WINDUP_RAD))
+    for i in range(2):
+        row[7 + i] = min(1.0, max(-1.0, base_effort[i]))
+    row[9], row[10], row[11] = reach_and_pitch(arm)
+    row[12], row[13], row[14] = cup_to_goal(arm, goal_base)
+    moves = joints_to_goal(arm, goal_base)
+    row[15 : 15 + len(moves)] = moves.astype(np.float32)
+    row[WORKED_OUT_SIZE - 2] = math.hypot(dx, dy) - NAV_DISTANCE_M
+    row[WORKED_OUT_SIZE - 1] = -math.atan2(left, ahead)
+
+
+def localization(sim: Simulator) -> NDArray[np.float32]:
     """(4,) base x, y (m) and cos, sin of its yaw relative to the episode's start pose.
 
     habitat-lab 0.3.3 gives the absolute position and heading, which mean nothing in another apartment.
     """
-    x0, y0, yaw0 = sim.episode.robot
-    dx, dy, turn = pose.x - x0, pose.y - y0, pose.yaw - yaw0
+    (x0, y0, yaw0), (x, y, yaw) = sim.episode.robot, sim.base.tolist()
+    dx, dy, turn = x - x0, y - y0, yaw - yaw0
     cos, sin = math.cos(yaw0), math.sin(yaw0)
     return np.array((cos * dx + sin * dy, cos * dy - sin * dx, math.cos(turn), math.sin(turn)), dtype=np.float32)
 
@@ -160,24 +210,18 @@ class ScenarioSensors:
     def __init__(self, sim: Simulator, observation_set: str) -> None:
         self._sim, self._set = sim, observation_set
         targets = sim.episode.targets
-        self._count = len(targets)
-        # Starts, then goals: both kinds are turned into the robot's frames in one go.
+        n = len(targets)
+        # Starts, then goals.
         self._points = np.array([t.start_pos for t in targets] + [t.goal_pos for t in targets], dtype=np.float64)
-        self._plane = self._points[:, 0] + 1j * self._points[:, 1]
+        of_targets = {"obj_start_sensor": 3 * n, "obj_goal_sensor": 3 * n}
+        of_targets |= {"obj_start_gps_compass": 2 * n, "obj_goal_gps_compass": 2 * n}
+        sizes = {key: span.stop - span.start for key, span in SENSED.items()}
+        self._spans = list(_spans({**sizes, **of_targets}).items())
 
     def read(self) -> Observation:
-        sim, n = self._sim, self._count
-        pose = RobotPose(sim)
-        in_ee, polar = in_ee_frame(pose, self._points), gps_compass(pose, self._plane)
-        return {
-            **exteroception(sim, self._set),
-            "joint": joint(sim),
-            "is_holding": is_holding(sim),
-            "ee_pos": ee_pos(pose),
-            "relative_resting_position": relative_resting_position(pose),
-            "obj_start_sensor": in_ee[: 3 * n],
-            "obj_goal_sensor": in_ee[3 * n :],
-            "obj_start_gps_compass": polar[: 2 * n],
-            "obj_goal_gps_compass": polar[2 * n :],
-            "localization_sensor": localization(sim, pose),
-        }
+        row = sense(self._sim, self._points)
+        read = exteroception(self._sim, self._set)
+        for key, span in self._spans:
+            read[key] = row[span]
+        read["localization_sensor"] = localization(self._sim)
+        return read

@@ -9,6 +9,7 @@ count cumulatively and so no later one can count.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -173,7 +174,7 @@ class _Chain:
             self._advance(stage, action)
             progress.steps += 1
             progress.grasped |= sim.held != ""
-            progress.left_start |= float(np.linalg.norm(ee_in_base(sim) - start)) > START_ZONE_M
+            progress.left_start |= math.dist(ee_in_base(sim), start) > START_ZONE_M
             if spec.ended(sim, goal, action, progress):
                 return True, progress.grasped
         return False, progress.grasped

@@ -28,7 +28,7 @@ for _id, _entry_point in TASKS.values():
 def make_env(
     skill: str,
     split: str = "val",
-    obs: str = "laser",
+    obs: str = "laser+map",
     base_movement: bool = True,
     index: int | None = None,
     render_mode: str | None = None,

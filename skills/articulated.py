@@ -19,6 +19,7 @@ from hab import sensors
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
 from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK, rest_distance
+from hab.observation_sets import LASER
 from hab.openings import grid_with_openings, handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from hab.sensors import Observation, RobotPose
@@ -34,7 +35,7 @@ from skills.starts import (
     fixed_yaw_noise,
     handover_poses,
 )
-from skills.task import ARM_KEYS, CallMemory, SkillTask, State, ee_distance
+from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, ee_distance
 
 STATE_REWARD = 10.0
 """Per metre or radian that the joint comes nearer to its goal."""
@@ -55,7 +56,7 @@ _CANDIDATES = 30
 Range = tuple[float, float]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ArticulatedState(State):
     target: str
     left: float
@@ -72,7 +73,7 @@ class ArticulatedState(State):
 class Articulated(SkillTask[ArticulatedState]):
     """What the four tasks share. The base starts in a box before the handle, facing it, give or take."""
 
-    keys = ("handle_start_sensor", "ee_pos", *ARM_KEYS)
+    keys = ("handle_start_sensor", "ee_pos", *HAND_KEYS)
     """habitat's, and where the handle is when closed, as Pick gets its object's place: drawers lie above each other,
     and nothing else says which one is meant."""
     critic_measures = ("art_obj_state", "art_obj_at_desired_state", "ee_dist_to_marker", "did_grasp_handle")
@@ -133,12 +134,12 @@ class Articulated(SkillTask[ArticulatedState]):
                 continue
             yield Start(replace(episode, robot=(x, y, yaw)), goal)
 
-    def measure(self, common: State) -> ArticulatedState:
+    def measure(self, common: Common) -> ArticulatedState:
         name, sim = self.goal.articulation, self.sim
         position = sim.joint_pos(name)
         before = self._state if self.steps else None
         return ArticulatedState(
-            **vars(common),
+            *common,
             target=name,
             left=abs(position - self.goal_position),
             reached=self.at_goal(position),
@@ -187,10 +188,12 @@ class Open(Articulated):
     @classmethod
     def observed_space(cls, obs: str) -> spaces.Dict:
         space = super().observed_space(obs)
-        return spaces.Dict({**space.spaces, "handle_drawn": sensors.vector_space(3)})
+        return space if obs == LASER else spaces.Dict({**space.spaces, "handle_drawn": sensors.vector_space(3)})
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
+        if obs == LASER:
+            return super().observe(sim, obs, goal, memory)
         if sim.held:
             memory["handle"] = sim.ee_pos[None].copy()  # in the world; odometry would tell the same from the base
         handle = memory.get("handle", goal)
@@ -241,11 +244,15 @@ class OpenFridge(Open):
 
     @classmethod
     def observed_space(cls, obs: str) -> spaces.Dict:
-        return spaces.Dict({**super().observed_space(obs).spaces, "has_passed": spaces.Box(0.0, 1.0, (1,), np.float32)})
+        space = super().observed_space(obs)
+        passed = spaces.Box(0.0, 1.0, (1,), np.float32)
+        return space if obs == LASER else spaces.Dict({**space.spaces, "has_passed": passed})
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
         read = super().observe(sim, obs, goal, memory)
+        if obs == LASER:
+            return read
         if sim.held or rest_distance(sim) < AT_REST_M:
             memory.pop("passed", None)
         elif "handle" in memory:

@@ -34,7 +34,7 @@ from skills.starts import (
     working_places,
     working_pose,
 )
-from skills.task import SkillTask, State
+from skills.task import Common, SkillTask, State
 
 HELD_PROBABILITY = 0.167
 MIN_START_M = 3.0
@@ -50,7 +50,7 @@ WORKING_SHARE = 0.7
 _CANDIDATES = 40
 
 
-@dataclass(frozen=True)
+@dataclass
 class NavigateState(State):
     goal_m: float
     """Base to target, planar."""
@@ -65,7 +65,8 @@ class Navigate(SkillTask[NavigateState]):
 
     skill = "navigate"
     parts = (BASE, STOP)
-    keys = ("goal_to_agent_gps_compass", "stop_margin", "base_effort", "arm_effort")
+    keys = ("goal_to_agent_gps_compass", "joint")
+    computed_keys = ("stop_margin", "base_effort", "arm_effort")
     critic_measures = ("dist_to_goal", "geodesic_dist_to_goal", "rot_dist_to_goal")
     max_steps = 1000
     map_room_m = 12.0
@@ -114,13 +115,13 @@ class Navigate(SkillTask[NavigateState]):
         # What is in hand stays there: Navigate has no say over the suction.
         return super().control_step({**action, GRIP: np.ones(1, np.float32)} if self.sim.held else action, total)
 
-    def measure(self, common: State) -> NavigateState:
+    def measure(self, common: Common) -> NavigateState:
         sim, position = self.sim, self.goal.position
         if self._floor is None:
             self._floor = FloorDistance(self.start, sim.scene)
             self._shortest_m = self._floor(sim.base)
         return NavigateState(
-            **vars(common),
+            *common,
             goal_m=planar_distance(sim, position),
             floor_m=self._floor(sim.base),
             angle_rad=abs(heading_error(sim, position)),

@@ -18,14 +18,14 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal, arm_to_rest
 from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
-from skills.task import ARM_KEYS, SkillTask, State, ee_distance, to_mm
+from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
 
 DISTANCE_REWARD = 2.0
 PICK_REWARD = 2.0
 WRONG_OBJECT_PEN = DROP_PEN = 0.5
 
 
-@dataclass(frozen=True)
+@dataclass
 class PickState(State):
     target: str
     object_m: float
@@ -37,7 +37,7 @@ class Pick(SkillTask[PickState]):
 
     skill = "pick"
     parts = (ARM, GRIP)
-    keys = ("obj_start_sensor", *ARM_KEYS)
+    keys = ("obj_start_sensor", *HAND_KEYS)
     critic_measures = ("ee_to_object_distance", "did_pick_object")
     map_room_m, looks_around = 1.5, True
 
@@ -53,9 +53,9 @@ class Pick(SkillTask[PickState]):
             begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
             yield Start(replace(episode, robot=begun), goal, shove=shove)
 
-    def measure(self, common: State) -> PickState:
+    def measure(self, common: Common) -> PickState:
         name = self.goal.object
-        return PickState(**vars(common), target=name, object_m=ee_distance(self.sim, self.sim.object_pos(name)))
+        return PickState(*common, target=name, object_m=ee_distance(self.sim, self.sim.object_pos(name)))
 
     def rewards(self, was: PickState, now: PickState) -> dict[str, float]:
         return {

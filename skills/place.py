@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,13 +16,13 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from skills.skill import Goal
 from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
-from skills.task import ARM_KEYS, SkillTask, State, to_mm
+from skills.task import HAND_KEYS, Common, SkillTask, State, to_mm
 
 DISTANCE_REWARD = 2.0
 PLACE_REWARD = 5.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlaceState(State):
     target: str
     goal_m: float
@@ -40,7 +41,7 @@ class Place(SkillTask[PlaceState]):
 
     skill = "place"
     parts = (ARM, GRIP)
-    keys = ("obj_goal_sensor", *ARM_KEYS)
+    keys = ("obj_goal_sensor", *HAND_KEYS)
     critic_measures = ("object_to_goal_distance", "obj_at_goal")
     map_room_m, looks_around = 1.5, True
 
@@ -58,12 +59,12 @@ class Place(SkillTask[PlaceState]):
             begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
             yield Start(replace(episode, robot=begun), goal, target.object, tilt, shove=shove)
 
-    def measure(self, common: State) -> PlaceState:
+    def measure(self, common: Common) -> PlaceState:
         name = self.goal.object
-        error = self.sim.object_pos(name) - np.asarray(self.goal.position)
+        goal_m = math.dist(self.sim.object_pos(name).tolist(), self.goal.position)
         before = self._state if self.steps else None
         let_go = before is not None and (before.let_go or before.held == "")
-        return PlaceState(**vars(common), target=name, goal_m=float(np.linalg.norm(error)), let_go=let_go)
+        return PlaceState(*common, target=name, goal_m=goal_m, let_go=let_go)
 
     def rewards(self, was: PlaceState, now: PlaceState) -> dict[str, float]:
         return {"carry": carry_reward(was, now), "place": place_reward(was, now), "rest": rest_reward(was, now)}

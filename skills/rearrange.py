@@ -26,13 +26,13 @@ from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, PickStat
 from skills.place import PLACE_REWARD
 from skills.skill import REARRANGE_STEPS, Goal
 from skills.starts import Start, StartKind, poses_near
-from skills.task import ARM_KEYS, CallMemory, SkillTask, State, ee_distance, to_mm
+from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, ee_distance, to_mm
 
 NEAR_M = 2.0
 """So near what it is to take, or where it is to set it down, the hand's way counts besides the base's."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class RearrangeState(PickState):
     floor_m: float
     """Along the floor, to where one would work now: at the object, and once it is in hand at its goal."""
@@ -47,7 +47,7 @@ class Rearrange(SkillTask[RearrangeState]):
 
     skill = "rearrange"
     parts = (ARM, GRIP)
-    keys = ("goal_to_agent_gps_compass", "obj_goal_sensor", *ARM_KEYS)
+    keys = ("goal_to_agent_gps_compass", "obj_goal_sensor", *HAND_KEYS)
     critic_measures = ("geodesic_dist_to_goal", "ee_to_object_distance", "object_to_goal_distance", "did_pick_object")
     max_steps = REARRANGE_STEPS
     map_room_m = 12.0
@@ -78,21 +78,22 @@ class Rearrange(SkillTask[RearrangeState]):
         super()._begin(start)
         name, then = start.goal.object, start.goal.then
         assert then is not None
+        self._aim = then
         self._floor = (
             FloorDistance(start, self.sim.scene),
             FloorDistance(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
         )
 
-    def measure(self, common: State) -> RearrangeState:
+    def measure(self, common: Common) -> RearrangeState:
         sim, name = self.sim, self.goal.object
         held = common.held == name
         before = self._state if self.steps else None
         return RearrangeState(
-            **vars(common),
+            *common,
             target=name,
             floor_m=self._floor[held](sim.base),
             object_m=ee_distance(sim, sim.object_pos(name)),
-            goal_m=math.dist(sim.object_pos(name), self._goal_position[-1]),
+            goal_m=math.dist(sim.object_pos(name).tolist(), self._aim),
             picked=held or (before is not None and before.picked),
         )
 

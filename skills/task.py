@@ -7,10 +7,11 @@ of the state before and after a control step. Numbers: docs/hab.md, "Skill tasks
 from __future__ import annotations
 
 import cmath
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import gymnasium
 import numpy as np
@@ -19,12 +20,12 @@ from numpy.typing import NDArray
 
 from hab import sensors
 from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
-from hab.arm import APPROACHES, cup_to_goal, joints_to_goal
 from hab.backend import make_simulator
 from hab.episodes import POLICIES, SPLITS, Unsolvable, load_scene, scene_seed
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
-from hab.measures import NAV_DISTANCE_M, rest_distance
+from hab.measures import rest_distance
 from hab.nearby import AROUND_SIZE, Nearby
+from hab.observation_sets import LASER, LASER_MAP
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -45,9 +46,11 @@ DROP_PEN = 1.0
 _ATTEMPTS = 100
 
 
-@dataclass(frozen=True)
+@dataclass
 class State:
-    """What every task's rewards are functions of; tasks add their own distances. Lengths in m."""
+    """What every task's rewards are functions of; tasks add their own distances. Lengths in m.
+
+    Not frozen, which makes a new one, three times a decision, three times as slow; nothing changes it."""
 
     held: str
     rest_m: float
@@ -61,53 +64,36 @@ class State:
 
 CRITIC_STATE = "critic_state"
 _CRITIC_SIZE = 28
-_STOP_AT = np.array((NAV_DISTANCE_M, 0.0), np.float32)
 S = TypeVar("S", bound=State)
-Sensor = tuple[spaces.Box, Callable[[Simulator, RobotPose, NDArray[np.float64]], NDArray[np.float32]]]
-"""Space, and a function of the simulator, the robot's pose and the goal's position (1, 3)."""
 
-SENSORS: dict[str, Sensor] = {
-    "joint": (sensors.vector_space(7), lambda sim, pose, goal: sensors.joint(sim)),
-    "arm_effort": (spaces.Box(-1.0, 1.0, (7,), np.float32), lambda sim, pose, goal: sensors.arm_effort(sim)),
-    "base_effort": (spaces.Box(-1.0, 1.0, (2,), np.float32), lambda sim, pose, goal: sensors.base_effort(sim)),
-    "is_holding": (spaces.Box(0.0, 1.0, (1,), np.float32), lambda sim, pose, goal: sensors.is_holding(sim)),
-    "ee_pos": (sensors.vector_space(3), lambda sim, pose, goal: sensors.ee_pos(pose)),
-    "relative_resting_position": (
-        sensors.vector_space(3),
-        lambda sim, pose, goal: sensors.relative_resting_position(pose),
+KEYS: dict[str, slice] = {
+    **sensors.SENSED,
+    **dict.fromkeys(
+        ("obj_start_sensor", "handle_start_sensor", "obj_goal_sensor"), slice(sensors.SIZE, sensors.SIZE + 3)
     ),
-    "obj_start_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
-    "handle_start_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
-    "obj_goal_sensor": (sensors.vector_space(3), lambda sim, pose, goal: sensors.in_ee_frame(pose, goal)),
-    "arm_reach": (sensors.vector_space(3), lambda sim, pose, goal: sensors.arm_reach(sim)),
-    "cup_to_goal": (
-        sensors.vector_space(3),
-        lambda sim, pose, goal: np.array(cup_to_goal(sim.arm, sensors.in_base_frame(pose, goal[0])), np.float32),
-    ),
-    "joints_to_goal": (
-        sensors.vector_space(3 + 3 * len(APPROACHES)),
-        lambda sim, pose, goal: np.array(joints_to_goal(sim.arm, sensors.in_base_frame(pose, goal[0])), np.float32),
-    ),
-    "stop_margin": (
-        sensors.vector_space(2),
-        lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1]) - _STOP_AT,
-    ),
-    "goal_to_agent_gps_compass": (
-        sensors.vector_space(2),
-        lambda sim, pose, goal: sensors.gps_compass(pose, goal[:, 0] + 1j * goal[:, 1]),
-    ),
+    "goal_to_agent_gps_compass": slice(sensors.SIZE + 3, sensors.SIZE + 5),
 }
-"""A skill's `goal.position` is its object's start or goal, its handle when closed, or its navigation target."""
-ARM_KEYS = (
-    *("joint", "is_holding", "relative_resting_position"),
-    *("arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal"),
-)
-"""habitat's three; the drives' effort; and what follows from `joint` and the goal in the end-effector's frame by the
-arm's geometry alone: it tells a network of a few layers what it would need many examples to work out (hab/arm.py)."""
+"""habitat-lab's observations, and where they lie in the row of `sensors.sense` for a skill's goal: `goal.position` is
+its object's start or goal, its handle when closed, or its navigation target."""
+HAND_KEYS = ("joint", "is_holding", "relative_resting_position")
+"""What habitat tells every manipulation skill."""
+ARM_KEYS = ("arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal")
+"""The drives' effort; and what follows from `joint` and the goal in the end-effector's frame by the arm's geometry
+alone: it tells a network of a few layers what it would need many examples to work out (hab/arm.py)."""
 Memory = Callable[[Simulator, NDArray[np.float64]], bool]
 """A function of the simulator and the goal's position (1, 3), of which only what sensors tell is used."""
 CallMemory = dict[str, Any]
 """What a skill remembers of its sensors' readings since its call began."""
+
+
+class Common(NamedTuple):
+    """The fields of `State`, in its order."""
+
+    held: str
+    rest_m: float
+    seal_broke: bool
+    force_added_n: float
+    force_total_n: float
 
 
 class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
@@ -122,14 +108,17 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     parts: ClassVar[tuple[str, ...]]
     """Action parts without the base."""
     keys: ClassVar[tuple[str, ...]]
-    """Observations besides laser or depth."""
+    """habitat-lab's observations besides the range sensors' or the camera's."""
+    computed_keys: ClassVar[tuple[str, ...]] = ARM_KEYS
+    """What is worked out from them (`sensors.WORKED_OUT`); no part of `laser`."""
     map_room_m: ClassVar[float] = 0.0
-    """With the laser it draws a map, and is told the way on it to its goal (hab/mapping.py): so far (m) it may lead
+    """With `laser+map` it draws a map, and is told the way on it to its goal (hab/mapping.py): so far (m) it may lead
     beyond its two ends. 0: none is drawn."""
     looks_around: ClassVar[bool] = False
-    """Whether, with the laser, it remembers what it has seen near its goal (hab/nearby.py)."""
+    """Whether, with `laser+map`, it remembers what it has seen near its goal (hab/nearby.py)."""
     memories: ClassVar[dict[str, Memory]] = {}
-    """Observations of 0 or 1: whether something that the sensors tell has been so since the call began."""
+    """Observations of 0 or 1, no part of `laser`: whether something that the sensors tell has been so since the call
+    began."""
     max_steps: int = MANIPULATION_STEPS
     critic_measures: ClassVar[tuple[str, ...]] = ()
     """Of its `measures`, those that are part of `CRITIC_STATE`."""
@@ -141,7 +130,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def __init__(
         self,
         split: str = "train",
-        obs: str = "laser",
+        obs: str = LASER_MAP,
         base_movement: bool = True,
         index: int | None = None,
         render_mode: str | None = None,
@@ -178,26 +167,35 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     @classmethod
     def observed_space(cls, obs: str) -> spaces.Dict:
         """Return the space of what it sees with an observation set."""
-        told = {key: SENSORS[key][0] for key in cls.keys}
-        remembered = {key: spaces.Box(0.0, 1.0, (1,), np.float32) for key in cls.memories}
-        if cls.map_room_m and obs == "laser":
-            told["route"] = sensors.vector_space(ROUTE_SIZE)
-        if cls.looks_around and obs == "laser":
-            told["around_goal"] = sensors.vector_space(AROUND_SIZE)
-        return spaces.Dict({**sensors.exteroception_space(obs), **told, **remembered})
+        told = {**sensors.exteroception_space(obs), **{key: _key_space(key) for key in cls.keys}}
+        if obs != LASER:
+            told |= {key: _key_space(key) for key in cls.computed_keys}
+            told |= {key: spaces.Box(0.0, 1.0, (1,), np.float32) for key in cls.memories}
+        if obs == LASER_MAP:
+            if cls.map_room_m:
+                told["route"] = sensors.vector_space(ROUTE_SIZE)
+            if cls.looks_around:
+                told["around_goal"] = sensors.vector_space(AROUND_SIZE)
+        return spaces.Dict(told)
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
         """Read its sensors; `goal` is `Goal.positions`, `memory` what has been so: empty when a call begins,
         and changed here."""
-        read, pose = sensors.exteroception(sim, obs), RobotPose(sim)
+        read = sensors.exteroception(sim, obs)
+        row = sensors.sense(sim, goal[:1])
         for key in cls.keys:
-            read[key] = SENSORS[key][1](sim, pose, goal)
+            read[key] = row[KEYS[key]]
+        if obs == LASER:
+            return read
+        row = sensors.work_out(sim, goal[0])
+        for key in cls.computed_keys:
+            read[key] = row[sensors.WORKED_OUT[key]]
         cls.remember(sim, goal, memory)
         for key in cls.memories:
             read[key] = np.array([key in memory], np.float32)
-        if obs == "laser" and (cls.map_room_m or cls.looks_around):
-            read.update(cls._remembered(sim, pose, goal[0], read, memory))
+        if obs == LASER_MAP and (cls.map_room_m or cls.looks_around):
+            read.update(cls._remembered(sim, RobotPose(sim), goal[0], read, memory))
         return read
 
     @classmethod
@@ -237,7 +235,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """
 
     @abstractmethod
-    def measure(self, common: State) -> S:
+    def measure(self, common: Common) -> S:
         """Return the state now; `common` holds the fields every task has."""
 
     @abstractmethod
@@ -302,12 +300,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self._state = now = self.measure(self._common(*self._read_force(was.force_total_n)))
         success = self.succeeded(now, action)
         reason = "" if success else self.failure(was, now, action)
-        terms = {
-            "slack": self.slack_reward,
-            "force": -force_penalty(now, self.force_pen_per_n),
-            "seal_broke": -DROP_PEN if now.seal_broke else 0.0,
-            **self.rewards(was, now),
-        }
+        terms = self.rewards(was, now)
+        terms["slack"] = self.slack_reward
+        terms["force"] = -force_penalty(now, self.force_pen_per_n)
+        terms["seal_broke"] = -DROP_PEN if now.seal_broke else 0.0
         if not success and self.sim.force_n > FORCE_MAX_N:
             reason = "excessive force"
             terms["force_end"] = -FORCE_END_PEN
@@ -359,9 +355,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
                 self.sim.step(action)
         return self.sim.held == self.start.held
 
-    def _common(self, force_added_n: float, force_total_n: float) -> State:
+    def _common(self, force_added_n: float, force_total_n: float) -> Common:
         sim = self.sim
-        return State(sim.held, rest_distance(sim), sim.dropped, force_added_n, force_total_n)
+        return Common(sim.held, rest_distance(sim), sim.dropped, force_added_n, force_total_n)
 
     def _read_force(self, total_n: float) -> tuple[float, float]:
         """Return the rise of the contact force that counts, and the sum of such rises."""
@@ -439,5 +435,14 @@ def to_mm(difference_m: float) -> float:
 
 
 def ee_distance(sim: Simulator, position: NDArray[np.float64]) -> float:
-    """Distance (m) of the end-effector from a point of the world."""
-    return float(np.linalg.norm(sim.ee_pos - position))
+    """Distance (m) of the end-effector from a point (3,) of the world."""
+    return math.dist(sim.ee_pos.tolist(), position.tolist())
+
+
+def _key_space(key: str) -> spaces.Box:
+    if key == "is_holding":
+        return spaces.Box(0.0, 1.0, (1,), np.float32)
+    if key in ("arm_effort", "base_effort"):
+        return spaces.Box(-1.0, 1.0, (7 if key == "arm_effort" else 2,), np.float32)
+    span = KEYS.get(key) or sensors.WORKED_OUT[key]
+    return sensors.vector_space(span.stop - span.start)

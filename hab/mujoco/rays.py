@@ -1,4 +1,9 @@
-"""Range sensors: rays that are fixed in the base's frame."""
+"""Range sensors: rays that are fixed in the base's frame, cast against boxes, cylinders, spheres and the floor.
+
+`mj_multiRay` asks each ray of nearly every shape; here a shape is asked for the few rays only that can hit its bounding
+sphere, which a fan's order tells, and not at all if it lies beyond what the ray has met already. tests/hab/test_rays.py
+holds it against MuJoCo's own.
+"""
 
 from __future__ import annotations
 
@@ -6,68 +11,231 @@ import math
 
 import mujoco
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from hab import robot
 
-_GROUPS = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
-"""The apartment and the objects: not the robot itself."""
-
-
-class RayFan:
-    """Rays from one point of the base."""
-
-    def __init__(self, origin: NDArray[np.float64], directions: NDArray[np.float64], max_m: float) -> None:
-        """Take the origin (3,) and the directions (n, 3), of length 1, in the base's frame."""
-        self._x, self._y, self._z = origin.tolist()
-        self._max_m, self._count = max_m, len(directions)
-        self._directions = directions[:, 0] + 1j * directions[:, 1]
-        self._world = np.array(directions, dtype=np.float64)
-        self._flat = self._world.reshape(-1)
-        self._origin = np.zeros(3)
-        self._ranges = np.zeros(self._count)
-        self._geom = np.zeros(self._count, dtype=np.int32)
-
-    def ranges(self, model: mujoco.MjModel, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Return (n,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        x, y, yaw = base.tolist()
-        cos, sin = math.cos(yaw), math.sin(yaw)
-        self._origin[:] = x + self._x * cos - self._y * sin, y + self._x * sin + self._y * cos, self._z
-        self._world[:, :2] = (self._directions * complex(cos, sin)).view(np.float64).reshape(-1, 2)
-        mujoco.mj_multiRay(
-            model,
-            data,
-            self._origin,
-            self._flat,
-            _GROUPS,
-            True,
-            -1,
-            self._geom,
-            self._ranges,
-            None,
-            self._count,
-            self._max_m,
-        )
-        ranges = self._ranges.astype(np.float32)
-        # mj_multiRay answers -1 where nothing is hit, and may see beyond the cutoff.
-        np.putmask(ranges, ranges < 0.0, self._max_m)
-        np.minimum(ranges, self._max_m, out=ranges)
-        ranges *= 1.0 / self._max_m
-        return ranges
-
-
-def laser() -> RayFan:
-    """Return the base laser's rays, right to left."""
-    return RayFan(robot.LASER_POS, ray_directions(robot.LASER_YAWS_RAD, np.zeros(1)), robot.LASER_MAX_M)
-
-
-def head_scan() -> RayFan:
-    """Return the head scan's rays: columns from right to left, each from the floor up."""
-    directions = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD)
-    return RayFan(robot.HEAD_CAMERA_POS, directions, robot.HEAD_SCAN_MAX_M)
+SCENE_GROUP = 0
+"""Geom group of what is seen: the apartment and the objects, not the robot itself."""
+_NEVER = 1e10
+_SLACK_M = 1e-6
+"""Bounds are wider than what they bound by this, so that rounding loses nothing."""
+_PLANE, _SPHERE, _CYLINDER, _BOX = (
+    int(kind)
+    for kind in (
+        mujoco.mjtGeom.mjGEOM_PLANE,
+        mujoco.mjtGeom.mjGEOM_SPHERE,
+        mujoco.mjtGeom.mjGEOM_CYLINDER,
+        mujoco.mjtGeom.mjGEOM_BOX,
+    )
+)
 
 
 def ray_directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return (n, 3) directions of length 1, base frame: each yaw with each pitch (rad; left, up)."""
     yaw, pitch = (grid.ravel() for grid in np.meshgrid(yaws, pitches, indexing="ij"))
     return np.stack((np.cos(pitch) * np.cos(yaw), np.cos(pitch) * np.sin(yaw), np.sin(pitch)), axis=1)
+
+
+LASER_DIRECTIONS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1))
+HEAD_SCAN_DIRECTIONS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD)
+"""(n, 3), base frame: the laser's from right to left; the head's in columns from right to left, each from the floor up."""
+
+
+class RangeSensors:
+    """The base laser and the head scan of one model."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        """Raise `ValueError` if something to be seen has a shape that no ray can be cast against."""
+        seen = np.flatnonzero(model.geom_group == SCENE_GROUP)
+        kinds = model.geom_type[seen]
+        other = ~np.isin(kinds, (_PLANE, _SPHERE, _CYLINDER, _BOX))
+        if other.any():
+            name = model.geom(int(seen[other][0])).name
+            raise ValueError(f"geom {name!r}: the range sensors see planes, spheres, cylinders and boxes only")
+        self._geoms, self._kinds = seen.astype(np.int64), kinds.astype(np.int64)
+        self._sizes, self._bounds = model.geom_size[seen].copy(), model.geom_rbound[seen].copy()
+
+    def laser(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
+        return self._cast(
+            data, base, robot.LASER_POS, robot.LASER_YAWS_RAD, np.zeros(1), LASER_DIRECTIONS, robot.LASER_MAX_M
+        )
+
+    def head_scan(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return (48,) ranges, likewise."""
+        return self._cast(
+            data,
+            base,
+            robot.HEAD_CAMERA_POS,
+            robot.HEAD_SCAN_YAWS_RAD,
+            robot.HEAD_SCAN_PITCHES_RAD,
+            HEAD_SCAN_DIRECTIONS,
+            robot.HEAD_SCAN_MAX_M,
+        )
+
+    def _cast(
+        self,
+        data: mujoco.MjData,
+        base: NDArray[np.float64],
+        origin: NDArray[np.float64],
+        yaws: NDArray[np.float64],
+        pitches: NDArray[np.float64],
+        directions: NDArray[np.float64],
+        max_m: float,
+    ) -> NDArray[np.float32]:
+        ranges = np.empty(len(directions), np.float32)
+        _cast(
+            self._geoms, self._kinds, self._sizes, self._bounds, data.geom_xpos, data.geom_xmat, base, origin, yaws,
+            pitches, directions, max_m, ranges,
+        )  # fmt: skip
+        return ranges
+
+
+@njit("float64(int64, float64[::1], float64, float64, float64, float64, float64, float64)", cache=True)
+def _meet(
+    kind: int, size: NDArray[np.float64], px: float, py: float, pz: float, dx: float, dy: float, dz: float
+) -> float:
+    """Return the distance at which a ray first meets a shape's surface, from outside or inside; `_NEVER` if it does not.
+
+    Origin p and direction d (of length 1) are in the shape's frame, `size` as MuJoCo has it.
+    """
+    if kind == _PLANE:
+        # Seen from above only, and where it has a size, only within it.
+        if dz > -1e-15:
+            return _NEVER
+        t = -pz / dz
+        if t < 0.0:
+            return _NEVER
+        inside = (size[0] <= 0.0 or abs(px + t * dx) <= size[0]) and (size[1] <= 0.0 or abs(py + t * dy) <= size[1])
+        return t if inside else _NEVER
+    if kind == _SPHERE:
+        b, c = px * dx + py * dy + pz * dz, px * px + py * py + pz * pz - size[0] * size[0]
+        root = b * b - c
+        if root < 0.0:
+            return _NEVER
+        root = math.sqrt(root)
+        if -b - root >= 0.0:
+            return -b - root
+        return -b + root if -b + root >= 0.0 else _NEVER
+    enter, leave = -_NEVER, _NEVER
+    if kind == _CYLINDER:
+        a, b, c = dx * dx + dy * dy, px * dx + py * dy, px * px + py * py - size[0] * size[0]
+        if a < 1e-15:
+            if c > 0.0:
+                return _NEVER
+        else:
+            root = b * b - a * c
+            if root < 0.0:
+                return _NEVER
+            root = math.sqrt(root)
+            enter, leave = (-b - root) / a, (-b + root) / a
+        sides = ((pz, dz, size[1]),)
+        for p, d, half in sides:
+            if abs(d) < 1e-15:
+                if abs(p) > half:
+                    return _NEVER
+            else:
+                near, far = (-half - p) / d, (half - p) / d
+                enter, leave = max(enter, min(near, far)), min(leave, max(near, far))
+    else:
+        for p, d, half in ((px, dx, size[0]), (py, dy, size[1]), (pz, dz, size[2])):
+            if abs(d) < 1e-15:
+                if abs(p) > half:
+                    return _NEVER
+            else:
+                near, far = (-half - p) / d, (half - p) / d
+                enter, leave = max(enter, min(near, far)), min(leave, max(near, far))
+    if enter > leave or leave < 0.0:
+        return _NEVER
+    return enter if enter >= 0.0 else leave
+
+
+@njit(
+    "void(int64[::1], int64[::1], float64[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[::1],"
+    "float64[::1], float64[::1], float64[::1], float64[:, ::1], float64, float32[::1])",
+    cache=True,
+)
+def _cast(
+    geoms: NDArray[np.int64],
+    kinds: NDArray[np.int64],
+    sizes: NDArray[np.float64],
+    bounds: NDArray[np.float64],
+    xpos: NDArray[np.float64],
+    xmat: NDArray[np.float64],
+    base: NDArray[np.float64],
+    origin: NDArray[np.float64],
+    yaws: NDArray[np.float64],
+    pitches: NDArray[np.float64],
+    directions: NDArray[np.float64],
+    max_m: float,
+    ranges: NDArray[np.float32],
+) -> None:
+    """Fill in the ranges (yaws x pitches,) of rays from a point of the base.
+
+    geoms (n,), their kinds, sizes (n, 3), bounding radii (n,), and the poses of all geoms; yaws and pitches rise evenly.
+    """
+    cos, sin = math.cos(base[2]), math.sin(base[2])
+    ox, oy, oz = base[0] + cos * origin[0] - sin * origin[1], base[1] + sin * origin[0] + cos * origin[1], origin[2]
+    columns, rows = len(yaws), len(pitches)
+    first_yaw, yaw_step = yaws[0], (yaws[-1] - yaws[0]) / (columns - 1)
+    first_pitch, pitch_step = pitches[0], (pitches[-1] - pitches[0]) / max(1, rows - 1)
+    best = np.full(columns * rows, max_m)
+    for g in range(len(geoms)):
+        geom, kind, bound = geoms[g], kinds[g], bounds[g]
+        # From the origin to the shape, in the base's frame.
+        wx, wy, cz = xpos[geom, 0] - ox, xpos[geom, 1] - oy, xpos[geom, 2] - oz
+        cx, cy = cos * wx + sin * wy, cos * wy - sin * wx
+        low_column, high_column, low_row, high_row = 0, columns - 1, 0, rows - 1
+        nearest = 0.0
+        m = xmat[geom]
+        if kind != _PLANE:
+            # An upright cylinder around the shape: most shapes stand upright, and are high or long.
+            radius, half_height = bound + _SLACK_M, bound + _SLACK_M
+            if abs(m[8]) > 0.9999999 and kind != _SPHERE:
+                size = sizes[g]
+                box = kind == _BOX
+                radius = (math.sqrt(size[0] * size[0] + size[1] * size[1]) if box else size[0]) + _SLACK_M
+                half_height = (size[2] if box else size[1]) + _SLACK_M
+            flat = math.sqrt(cx * cx + cy * cy)
+            nearest = flat - radius
+            if nearest >= max_m or (rows == 1 and abs(cz) > half_height):
+                continue
+            if flat > radius:
+                middle, half = math.atan2(cy, cx), math.asin(radius / flat)
+                # The fan may be wider than a half turn: what lies across the cut behind it may be seen on both sides.
+                if middle - half >= -math.pi and middle + half <= math.pi:
+                    low_column = max(0, math.ceil((middle - half - first_yaw) / yaw_step))
+                    high_column = min(columns - 1, math.floor((middle + half - first_yaw) / yaw_step))
+                    if low_column > high_column:
+                        continue
+                if rows > 1:
+                    low, high = cz - half_height, cz + half_height
+                    lowest = math.atan2(low, nearest if low < 0.0 else flat + radius)
+                    highest = math.atan2(high, nearest if high > 0.0 else flat + radius)
+                    low_row = max(0, math.ceil((lowest - first_pitch) / pitch_step))
+                    high_row = min(rows - 1, math.floor((highest - first_pitch) / pitch_step))
+        px, py, pz = -(m[0] * wx + m[3] * wy + m[6] * cz), -(m[1] * wx + m[4] * wy + m[7] * cz), 0.0
+        pz = -(m[2] * wx + m[5] * wy + m[8] * cz)
+        for column in range(low_column, high_column + 1):
+            for row in range(low_row, high_row + 1):
+                ray = column * rows + row
+                if nearest >= best[ray]:  # along the floor, so no farther than along the ray
+                    continue
+                bx, by, bz = directions[ray, 0], directions[ray, 1], directions[ray, 2]
+                dx, dy = cos * bx - sin * by, sin * bx + cos * by
+                found = _meet(
+                    kind,
+                    sizes[g],
+                    px,
+                    py,
+                    pz,
+                    m[0] * dx + m[3] * dy + m[6] * bz,
+                    m[1] * dx + m[4] * dy + m[7] * bz,
+                    m[2] * dx + m[5] * dy + m[8] * bz,
+                )
+                if found < best[ray]:
+                    best[ray] = found
+    for ray in range(columns * rows):
+        ranges[ray] = np.float32(best[ray]) * np.float32(1.0 / max_m)

@@ -18,18 +18,17 @@ from numpy.typing import NDArray
 from hab import robot
 from hab.actions import (
     ARM,
-    ARM_DELTA_RAD,
     BASE,
-    BASE_MAX_M_S,
-    BASE_MAX_RAD_S,
     CONTROL_HZ,
     GRIP,
     PHYSICS_HZ,
     Action,
 )
 from hab.episodes import Episode, load_grid, load_scene
-from hab.mujoco import fetch, rays
+from hab.mujoco import fetch
 from hab.mujoco.build import ANYTHING, STATIC, scene_to_spec
+from hab.mujoco.drives import NO_MOTION, command, strain
+from hab.mujoco.rays import RangeSensors
 from hab.mujoco.render import HeadCamera, ThirdPersonCamera
 from hab.objects import OBJECTS, held_pose
 from hab.simulator import Overlay, SimulationError
@@ -45,7 +44,6 @@ HOLD_DISTANCE_M = 0.15
 RIM_M = 0.006
 """A touch counts as the rim's if it lies at most this far behind the cup's front."""
 _SUBSTEPS = PHYSICS_HZ // CONTROL_HZ
-_FEED_FORWARD = CONTROL_HZ * fetch.ARM_KV / fetch.ARM_KP
 _MIN_AWAKE_STEPS = 10
 """MuJoCo's mjMINAWAKE: a tree sleeps after this many idle steps; `tree_asleep` counts up from minus that."""
 _UNSTABLE = (
@@ -85,7 +83,6 @@ class MujocoSimulator:
         self.dropped = False
         """Whether the seal broke in the last step, rather than being released."""
         self._seed = -1
-        self._laser, self._head_scan = rays.laser(), rays.head_scan()
         self._head: HeadCamera | None = None
         self._third: ThirdPersonCamera | None = None
 
@@ -149,37 +146,19 @@ class MujocoSimulator:
 
     def step(self, action: Action) -> None:
         """Advance one control step (1/30 s)."""
-        data, target = self.data, self._target
-        arm = action.get(ARM)
-        if arm is not None:
-            # minimum and maximum, because np.clip takes three times as long.
-            q, before = self._arm, target.copy()
-            target += ARM_DELTA_RAD * np.minimum(np.maximum(arm, -1.0), 1.0)
-            np.maximum(target, np.maximum(q - robot.ARM_WINDUP_RAD, robot.Q_MIN), out=target)
-            np.minimum(target, np.minimum(q + robot.ARM_WINDUP_RAD, robot.Q_MAX), out=target)
-            # Velocity feed-forward: the drives' damping would else hold the joints 0.02 rad behind a moving target.
-            self._arm_ctrl[:] = target + _FEED_FORWARD * (target - before)
-        else:
-            self._arm_ctrl[:] = target
+        data = self.data
         x, y, yaw = self._base.tolist()
-        velocity = action.get(BASE)
-        if velocity is None:
-            self._base_ctrl[:] = 0.0
-        else:
-            forward = BASE_MAX_M_S * min(max(float(velocity[0]), -1.0), 1.0)
-            turn = BASE_MAX_RAD_S * min(max(float(velocity[1]), -1.0), 1.0)
-            # Heading half a control step ahead: the drives keep world axes for the whole step.
-            heading = yaw + 0.5 * turn / CONTROL_HZ
-            self._base_ctrl[:] = forward * math.cos(heading), forward * math.sin(heading), turn
+        arm, velocity = _part(action, ARM), _part(action, BASE)
+        if not command(arm, velocity, self._arm, yaw, self._target, self._arm_ctrl, self._base_ctrl):
+            raise SimulationError(f"the action holds values that are not finite: {action}")
         self.dropped = False
         wants = action.get(GRIP)
-        suction = wants is not None and wants[0] > 0.0
+        suction = wants is not None and bool(wants[0] > 0.0)
         if self._held and not suction:
             self._release()
-        if not math.isfinite(float(data.ctrl @ data.ctrl)):
-            raise SimulationError(f"the action holds values that are not finite: {action}")
         mujoco.mj_step(self.model, data, _SUBSTEPS)
-        if any(warning.number for warning in self._instabilities):
+        position, velocities, acceleration = self._instabilities
+        if position.number or velocities.number or acceleration.number:
             raise SimulationError(f"the physics became unstable in control step {self.steps}")
         # mj_step leaves links where they were before its last substep.
         mujoco.mj_kinematics(self.model, data)
@@ -274,11 +253,11 @@ class MujocoSimulator:
 
     def laser(self) -> NDArray[np.float32]:
         """(64,) ranges of the base laser over 220 degrees, right to left, metres / 10 clipped to [0, 1]."""
-        return self._laser.ranges(self.model, self.data, self._base)
+        return self._ranges.laser(self.data, self._base)
 
     def head_scan(self) -> NDArray[np.float32]:
         """(48,) ranges of the head scan, metres / 3 clipped to [0, 1]."""
-        return self._head_scan.ranges(self.model, self.data, self._base)
+        return self._ranges.head_scan(self.data, self._base)
 
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""
@@ -330,6 +309,7 @@ class MujocoSimulator:
         self._base_ctrl, self._arm_ctrl = data.ctrl[first : first + 3], data.ctrl[first + 3 : first + 10]
         self._base_force = data.actuator_force[first : first + 3]
         self._base, self._arm = data.qpos[self._base_qpos], data.qpos[self._arm_qpos]
+        self._ranges = RangeSensors(model)
         self._instabilities = [data.warning[kind] for kind in _UNSTABLE]
         site = model.site(fetch.EE).id
         self._ee_pos, self._ee_mat = data.site_xpos[site], data.site_xmat[site]
@@ -392,7 +372,7 @@ class MujocoSimulator:
             self._hold_local = other.T @ (self._ee_pos - data.xpos[body])
             model.eq_data[eq, 0:3] = (robot.EE_OFFSET_M, 0.0, 0.0)
             model.eq_data[eq, 3:6] = self._hold_local
-        self._hold_point = mat.T @ (data.xpos[body] + other @ self._hold_local - pos)
+        self._hold_point = np.ascontiguousarray(mat.T @ (data.xpos[body] + other @ self._hold_local - pos))
         data.eq_active[eq] = 1
         # The seal stands for the contact from now on: a rigid rim would lever a swivelling cup off, and fight the weld.
         model.geom_contype[self._cup] = model.geom_conaffinity[self._cup] = STATIC
@@ -408,13 +388,15 @@ class MujocoSimulator:
 
     def _overloaded(self) -> bool:
         """Whether the seal breaks: too much force on it, or what it holds was dragged too far."""
-        # The held equality is the only active one, and equalities come first among the constraints. It says what the
-        # gripper feels: along the cup's axis, which points out of it, a pull is positive. Pressing breaks no seal.
-        force = self.data.efc_force[:3]
-        pressed = min(0.0, float(force @ self._ee_mat.reshape(3, 3)[:, 0]))
-        if float(force @ force) - pressed**2 > HOLD_FORCE_N**2:
-            return True
-        body = self.model.eq_obj2id[self._held_eq]
-        pos, mat = self._gripper_frame()
-        point = self.data.xpos[body] + self.data.xmat[body].reshape(3, 3) @ self._hold_local
-        return float(np.linalg.norm(mat.T @ (point - pos) - self._hold_point)) > HOLD_DISTANCE_M
+        # The held equality is the only active one, and equalities come first among the constraints.
+        data, body, gripper = self.data, self.model.eq_obj2id[self._held_eq], self._gripper
+        load_n2, dragged_m = strain(
+            data.efc_force[:3], self._ee_mat, data.xpos[gripper], data.xmat[gripper], data.xpos[body], data.xmat[body],
+            self._hold_local, self._hold_point,
+        )  # fmt: skip
+        return load_n2 > HOLD_FORCE_N**2 or dragged_m > HOLD_DISTANCE_M
+
+
+def _part(action: Action, name: str) -> NDArray[np.float32]:
+    part = action.get(name)
+    return NO_MOTION if part is None else np.ascontiguousarray(part, np.float32)

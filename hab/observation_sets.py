@@ -1,0 +1,30 @@
+"""Which sets of observations there are, by name, and what their sensors of the surroundings look like.
+
+`laser`: habitat-lab's keys, the base laser and the head scan: what the robot senses. `laser+map`: that, and what is
+computed from it: the robot's own map and the way on it, surfaces near the goal, the arm's geometry, the drives' effort,
+what has been so since the call began. `depth`: the head camera's image in place of the two scans.
+"""
+
+from __future__ import annotations
+
+from hab import robot
+
+LASER, LASER_MAP, DEPTH = "laser", "laser+map", "depth"
+_SCANS: dict[str, tuple[int, ...]] = {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)}
+OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
+    LASER: _SCANS,
+    LASER_MAP: _SCANS,
+    DEPTH: {"head_depth": (robot.DEPTH_SIZE, robot.DEPTH_SIZE, 1)},
+}
+"""Name -> its exteroceptive sensors' keys and shapes.
+
+The laser sees nothing but what stands on the floor; three columns of the head's depth image show whether there is a
+board above an object, or a drawer that is open, at a hundredth of the image's cost.
+"""
+
+
+def exteroception_shapes(observation_set: str) -> dict[str, tuple[int, ...]]:
+    """Return an observation set's exteroceptive sensors; raise `ValueError` if there is no such set."""
+    if observation_set not in OBSERVATION_SETS:
+        raise ValueError(f"unknown observation set {observation_set!r}; choose from {', '.join(OBSERVATION_SETS)}")
+    return OBSERVATION_SETS[observation_set]
