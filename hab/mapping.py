@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from skimage.graph import MCP_Geometric
 
@@ -37,16 +37,30 @@ def _disc(radius_m: float) -> NDArray[np.intp]:
     return np.stack((i[inside], j[inside]), axis=1)
 
 
-Plane = TypeVar("Plane", float, NDArray[np.float64])
 _GOAL_CELLS = math.ceil(GOAL_M / CELL_M)
-_CELL, _BODY, _ARM = _disc(0.0), _disc(BODY_M), _disc(ARM_M)
+_BODY, _ARM = _disc(BODY_M), _disc(ARM_M)
+_MARGIN = 7
+"""Cells along the map's edges that nothing is drawn into."""
+_LASER_X, _HEAD_X, _HEAD_Z = float(robot.LASER_POS[0]), float(robot.HEAD_CAMERA_POS[0]), float(robot.HEAD_CAMERA_POS[2])
+_LASER_COS, _LASER_SIN = np.cos(robot.LASER_YAWS_RAD), np.sin(robot.LASER_YAWS_RAD)
+_HEAD_UP, _HEAD_FLAT = np.sin(robot.HEAD_SCAN_RAY_PITCHES_RAD), np.cos(robot.HEAD_SCAN_RAY_PITCHES_RAD)
+_HEAD_COS, _HEAD_SIN = np.cos(robot.HEAD_SCAN_RAY_YAWS_RAD), np.sin(robot.HEAD_SCAN_RAY_YAWS_RAD)
+_LASER_MAX_M, _HEAD_MAX_M = np.float32(robot.LASER_MAX_M), np.float32(robot.HEAD_SCAN_MAX_M)
+_NEAR = np.float32(0.999)
+"""A range, as a share of the longest, beyond which nothing was met."""
 
 
-def on_map(pose: tuple[float, float, float], ahead: Plane, left: Plane) -> tuple[Plane, Plane]:
+@njit("UniTuple(float64, 2)(UniTuple(float64, 3), float64, float64)", cache=True)
+def on_map(pose: tuple[float, float, float], ahead: float, left: float) -> tuple[float, float]:
     """Return where on the map (x, y; m) is what is so far ahead and left (m) of a base pose (m, m, rad) on it."""
     x, y, yaw = pose
     cos, sin = math.cos(yaw), math.sin(yaw)
     return x + cos * ahead - sin * left, y + sin * ahead + cos * left
+
+
+@njit("int64(float64)", cache=True)
+def _cell(m: float) -> int:
+    return int(math.floor(m / CELL_M)) + CELLS // 2
 
 
 class LaserMap:
@@ -76,68 +90,109 @@ class LaserMap:
             return
         self._pose = (x, y, yaw)
         self._readings += 1
-        far = laser * robot.LASER_MAX_M
-        near = laser < 0.999
-        ranges, angles = far[near], robot.LASER_YAWS_RAD[near]
-        points = [
-            np.stack(
-                (robot.LASER_POS[0] + ranges * np.cos(angles), robot.LASER_POS[1] + ranges * np.sin(angles)), axis=1
-            )
-        ]
-        ranges = head_scan * robot.HEAD_SCAN_MAX_M
-        height = robot.HEAD_CAMERA_POS[2] + ranges * np.sin(robot.HEAD_SCAN_RAY_PITCHES_RAD)
-        flat = ranges * np.cos(robot.HEAD_SCAN_RAY_PITCHES_RAD)
-        in_hand = (height > HAND_LOW_M) & (flat + robot.HEAD_CAMERA_POS[0] < HAND_M)
-        seen = (head_scan < 0.999) & (height > LOW_M) & (height < HIGH_M) & ~in_hand
-        flat, yaws = flat[seen], robot.HEAD_SCAN_RAY_YAWS_RAD[seen]
-        points.append(np.stack((robot.HEAD_CAMERA_POS[0] + flat * np.cos(yaws), flat * np.sin(yaws)), axis=1))
-        cells = self._cells(np.stack(on_map((x, y, yaw), *np.concatenate(points).T), axis=1))
-        cells = cells[((cells > 6) & (cells < CELLS - 7)).all(axis=1)]
-        flat_new = np.unique((cells @ (CELLS, 1))[~self._seen[cells[:, 0], cells[:, 1]]])  # far faster than of rows
-        if len(flat_new):
-            new = np.stack(np.divmod(flat_new, CELLS), axis=1)
-            self._seen[new[:, 0], new[:, 1]] = True
-            for disc, cost in ((_ARM, CLOSE_COST), (_BODY, NEAR_COST), (_CELL, HIT_COST)):
-                at = (new[:, None, :] + disc[None]).reshape(-1, 2)
-                self._cost[at[:, 0], at[:, 1]] = np.maximum(self._cost[at[:, 0], at[:, 1]], cost)
-            self._bounds[:2] = np.minimum(self._bounds[:2], new.min(0))
-            self._bounds[2:] = np.maximum(self._bounds[2:], new.max(0))
+        _draw(x, y, yaw, laser, head_scan, self._seen, self._cost, self._bounds)
 
     def route(self, x: float, y: float, yaw: float, goal: tuple[float, float]) -> NDArray[np.float32]:
         """Return sine and cosine of the heading (rad, left positive) to the points `LOOK_AHEAD_M` along the way to a
         goal (m, the map's frame), and the way's length (m)."""
         if self._path is None or self._readings >= PLAN_EVERY:
             self._path, self._readings = self._plan((x, y), goal), 0
-        path = self._path
-        here = int(np.argmin(np.hypot(path[:, 0] - x, path[:, 1] - y)))
-        steps = np.hypot(*np.diff(path[here:], axis=0).T)
-        along = np.concatenate([[0.0], np.cumsum(steps)])
-        told: list[float] = []
-        for ahead in LOOK_AHEAD_M:
-            px, py = path[here + min(int(np.searchsorted(along, ahead)), len(along) - 1)]
-            heading = math.atan2(py - y, px - x) - yaw
-            told += [math.sin(heading), math.cos(heading)]
-        return np.array([*told, along[-1]], dtype=np.float32)
-
-    def _cells(self, points: NDArray[np.float64]) -> NDArray[np.intp]:
-        return np.floor(points / CELL_M).astype(np.intp) + CELLS // 2
+        return _ahead(self._path, x, y, yaw)
 
     def _plan(self, start: tuple[float, float], goal: tuple[float, float]) -> NDArray[np.float64]:
         """Return the cheapest way (N, 2), over cells' centres."""
-        ends = np.clip(self._cells(np.array([start, goal])), 7, CELLS - 8)
-        low = np.maximum(np.minimum(self._bounds[:2], ends.min(0)) - 7, 0)
-        low = np.maximum(low, ends.min(0) - self._room)
-        high = np.minimum(np.maximum(self._bounds[2:], ends.max(0)) + 8, CELLS)
-        high = np.minimum(high, ends.max(0) + self._room + 1)
-        cost = self._cost[low[0] : high[0], low[1] : high[1]].copy()
-        first, last = ends - low
-        (top, left), reach = np.maximum(last - _GOAL_CELLS, 0), _GOAL_CELLS + 1
-        window = cost[top : last[0] + reach, left : last[1] + reach]
-        i, j = np.ogrid[top : top + window.shape[0], left : left + window.shape[1]]
-        around = np.hypot(i - last[0], j - last[1]) * CELL_M < GOAL_M
-        close = window[around]
-        window[around] = np.where(close >= HIT_COST, GOAL_HIT_COST, np.minimum(close, GOAL_NEAR_COST))
+        i, j, goal_i, goal_j = (min(max(_cell(m), _MARGIN), CELLS - 1 - _MARGIN) for m in (*start, *goal))
+        cost, top, left = _window(self._cost, self._bounds, i, j, goal_i, goal_j, self._room)
         search = MCP_Geometric(cost, fully_connected=True)
-        search.find_costs([tuple(first)], [tuple(last)])
-        cells = np.array(search.traceback(tuple(last))) + low
+        end = goal_i - top, goal_j - left
+        search.find_costs([(i - top, j - left)], [end])
+        cells = np.array(search.traceback(end)) + (top, left)
         return (cells - CELLS // 2 + 0.5) * CELL_M
+
+
+@njit(
+    "void(float64, float64, float64, float32[::1], float32[::1], boolean[:, ::1], float64[:, ::1], int64[::1])",
+    cache=True,
+)
+def _draw(
+    x: float,
+    y: float,
+    yaw: float,
+    laser: NDArray[np.float32],
+    head_scan: NDArray[np.float32],
+    seen: NDArray[np.bool_],
+    cost: NDArray[np.float64],
+    bounds: NDArray[np.int64],
+) -> None:
+    """Note what was met in the cells seen, and what that makes the cells around it cost."""
+    pose = (x, y, yaw)
+    rays = len(laser)
+    for ray in range(rays + len(head_scan)):
+        if ray < rays:
+            if laser[ray] >= _NEAR:
+                continue
+            away = np.float64(laser[ray] * _LASER_MAX_M)
+            ahead, left = _LASER_X + away * _LASER_COS[ray], away * _LASER_SIN[ray]
+        else:
+            k = ray - rays
+            away = np.float64(head_scan[k] * _HEAD_MAX_M)
+            height, flat = _HEAD_Z + away * _HEAD_UP[k], away * _HEAD_FLAT[k]
+            in_hand = height > HAND_LOW_M and flat + _HEAD_X < HAND_M
+            if head_scan[k] >= _NEAR or height <= LOW_M or height >= HIGH_M or in_hand:
+                continue
+            ahead, left = _HEAD_X + flat * _HEAD_COS[k], flat * _HEAD_SIN[k]
+        met_x, met_y = on_map(pose, ahead, left)
+        i, j = _cell(met_x), _cell(met_y)
+        if min(i, j) < _MARGIN or max(i, j) >= CELLS - _MARGIN or seen[i, j]:
+            continue
+        seen[i, j] = True
+        for disc, price in ((_ARM, CLOSE_COST), (_BODY, NEAR_COST)):
+            for n in range(len(disc)):
+                near_i, near_j = i + disc[n, 0], j + disc[n, 1]
+                cost[near_i, near_j] = max(cost[near_i, near_j], price)
+        cost[i, j] = max(cost[i, j], HIT_COST)
+        bounds[0], bounds[1] = min(bounds[0], i), min(bounds[1], j)
+        bounds[2], bounds[3] = max(bounds[2], i), max(bounds[3], j)
+
+
+@njit("float32[::1](float64[:, ::1], float64, float64, float64)", cache=True)
+def _ahead(path: NDArray[np.float64], x: float, y: float, yaw: float) -> NDArray[np.float32]:
+    """Return what `LaserMap.route` does, for a way (N, 2)."""
+    here, least = 0, math.inf
+    for i in range(len(path)):
+        away = math.hypot(path[i, 0] - x, path[i, 1] - y)
+        if away < least:
+            here, least = i, away
+    told = np.empty(ROUTE_SIZE, np.float32)
+    length, found = 0.0, 0
+    for i in range(here, len(path)):
+        if i > here:
+            length += math.hypot(path[i, 0] - path[i - 1, 0], path[i, 1] - path[i - 1, 1])
+        while found < len(LOOK_AHEAD_M) and (length >= LOOK_AHEAD_M[found] or i == len(path) - 1):
+            heading = math.atan2(path[i, 1] - y, path[i, 0] - x) - yaw
+            told[2 * found], told[2 * found + 1] = math.sin(heading), math.cos(heading)
+            found += 1
+    told[-1] = length
+    return told
+
+
+@njit(
+    "Tuple((float64[:, ::1], int64, int64))(float64[:, ::1], int64[::1], int64, int64, int64, int64, int64)",
+    cache=True,
+)
+def _window(
+    cost: NDArray[np.float64], bounds: NDArray[np.int64], i: int, j: int, goal_i: int, goal_j: int, room: int
+) -> tuple[NDArray[np.float64], int, int]:
+    """Return the costs of the part of the map that a way may lead through, cheaper at the goal, and its first cell."""
+    low_i, low_j, high_i, high_j = min(i, goal_i), min(j, goal_j), max(i, goal_i), max(j, goal_j)
+    top = max(max(min(bounds[0], low_i) - _MARGIN, 0), low_i - room)
+    left = max(max(min(bounds[1], low_j) - _MARGIN, 0), low_j - room)
+    bottom = min(min(max(bounds[2], high_i) + 1 + _MARGIN, CELLS), high_i + room + 1)
+    right = min(min(max(bounds[3], high_j) + 1 + _MARGIN, CELLS), high_j + room + 1)
+    part = cost[top:bottom, left:right].copy()
+    goal_i, goal_j = goal_i - top, goal_j - left
+    for k in range(max(goal_i - _GOAL_CELLS, 0), min(goal_i + _GOAL_CELLS + 1, part.shape[0])):
+        for n in range(max(goal_j - _GOAL_CELLS, 0), min(goal_j + _GOAL_CELLS + 1, part.shape[1])):
+            if math.hypot(k - goal_i, n - goal_j) * CELL_M < GOAL_M:
+                part[k, n] = GOAL_HIT_COST if part[k, n] >= HIT_COST else min(part[k, n], GOAL_NEAR_COST)
+    return part, top, left

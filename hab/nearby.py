@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from hab import robot
@@ -28,7 +29,10 @@ HAND_M = 0.20
 """So near to a full hand it is what the hand holds."""
 KEPT = 192
 _VOXEL_M = 0.03
-
+_AROUND_M = BOARDS_M[-1][1]
+_SIDE, _LEVELS = round(_AROUND_M / _VOXEL_M) + 1, round(HIGH_M / _VOXEL_M) + 1
+_NEAR, _MAX_M, _HEAD = np.float32(0.999), robot.HEAD_SCAN_MAX_M, robot.HEAD_CAMERA_POS
+_NO_HAND = np.zeros(0)
 _YAWS, _PITCHES = robot.HEAD_SCAN_RAY_YAWS_RAD, robot.HEAD_SCAN_RAY_PITCHES_RAD
 _RAYS = np.stack((np.cos(_PITCHES) * np.cos(_YAWS), np.cos(_PITCHES) * np.sin(_YAWS), np.sin(_PITCHES)), axis=1)
 
@@ -38,7 +42,10 @@ class Nearby:
 
     def __init__(self) -> None:
         self._offsets = np.zeros((KEPT, 3))
-        self._voxels: set[tuple[int, ...]] = set()
+        self._count = np.zeros(1, np.int64)
+        """Of the points kept."""
+        self._voxels = np.zeros((2 * _SIDE, 2 * _SIDE, _LEVELS), np.bool_)
+        """Which small cubes around the place one of them lies in."""
         self._layers = np.zeros((2, round(LOWEST_M / LAYER_M)))
         """Points seen in each, and the sum of their heights."""
 
@@ -55,45 +62,68 @@ class Nearby:
         place: the lowest board over each part, `HIGH_M` if none was seen; then the highest rim in each part, or 0; then
         the surface, below 0, or 0 if it was not seen.
         """
-        seen = robot.HEAD_CAMERA_POS + _RAYS * (head_scan * np.float64(robot.HEAD_SCAN_MAX_M))[:, None]
-        ahead, left, up = seen.T
-        offsets = np.stack((*on_map(pose, ahead, left), up), axis=1) - place
-        hits = head_scan < 0.999
-        if full_hand is not None:
-            hits &= np.linalg.norm(offsets - (full_hand - place), axis=1) > HAND_M
-        offsets = offsets[hits]
-        self._add_surface(offsets)
-        near = (offsets[:, 2] > LOW_M) & (offsets[:, 2] < HIGH_M)
-        near &= np.abs(offsets[:, :2]).max(axis=1) < BOARDS_M[-1][1]
-        near_offsets = offsets[near]
-        for offset, cell in zip(near_offsets, np.floor(near_offsets / _VOXEL_M).astype(int).tolist(), strict=True):
-            voxel = tuple(cell)
-            if voxel not in self._voxels and len(self._voxels) < KEPT:
-                self._offsets[len(self._voxels)] = offset
-                self._voxels.add(voxel)
-        return self._told(math.atan2(pose[1] - place[1], pose[0] - place[0]))
+        hand = _NO_HAND if full_hand is None else full_hand
+        _take_in(head_scan, pose, place, hand, self._offsets, self._count, self._voxels, self._layers)
+        return _told(self._offsets[: self._count[0]], self._layers, math.atan2(pose[1] - place[1], pose[0] - place[0]))
 
-    def _add_surface(self, offsets: NDArray[np.float64]) -> None:
-        under = np.hypot(offsets[:, 0], offsets[:, 1]) < SURFACE_M
-        heights = offsets[under & (offsets[:, 2] < -LAYER_M) & (offsets[:, 2] > -LOWEST_M), 2]
-        layers = (-heights / LAYER_M).astype(int)
-        np.add.at(self._layers[0], layers, 1.0)
-        np.add.at(self._layers[1], layers, heights)
 
-    def _told(self, to_robot: float) -> NDArray[np.float32]:
-        told = np.array([HIGH_M] * len(BOARDS_M) + [0.0] * (len(RIMS_M) + 1), np.float32)
-        layer = int(np.argmax(self._layers[0]))
-        if self._layers[0, layer]:
-            told[-1] = self._layers[1, layer] / self._layers[0, layer]
-        if not self._voxels:
-            return told
-        forward, left, up = self._offsets[: len(self._voxels)].T
-        along = forward * math.cos(to_robot) + left * math.sin(to_robot)
-        before = np.abs(left * math.cos(to_robot) - forward * math.sin(to_robot)) < ASIDE_M
-        board = before & (up > BOARD_M)
-        rim = before & ~board
-        for i, (start, end) in enumerate(BOARDS_M):
-            told[i] = up[board & (along >= start) & (along < end)].min(initial=HIGH_M)
-        for i, (start, end) in enumerate(RIMS_M, len(BOARDS_M)):
-            told[i] = up[rim & (along >= start) & (along < end)].max(initial=0.0)
-        return told
+@njit(
+    "void(float32[::1], UniTuple(float64, 3), float64[::1], float64[::1], float64[:, ::1], int64[::1],"
+    "boolean[:, :, ::1], float64[:, ::1])",
+    cache=True,
+)
+def _take_in(
+    head_scan: NDArray[np.float32],
+    pose: tuple[float, float, float],
+    place: NDArray[np.float64],
+    hand: NDArray[np.float64],
+    kept: NDArray[np.float64],
+    count: NDArray[np.int64],
+    voxels: NDArray[np.bool_],
+    layers: NDArray[np.float64],
+) -> None:
+    """Keep the first point seen in each small cube near the place, and count those of the surface under it."""
+    for ray in range(len(head_scan)):
+        if head_scan[ray] >= _NEAR:
+            continue
+        away = np.float64(head_scan[ray]) * _MAX_M
+        seen_x, seen_y = on_map(pose, _HEAD[0] + _RAYS[ray, 0] * away, _HEAD[1] + _RAYS[ray, 1] * away)
+        x, y, z = seen_x - place[0], seen_y - place[1], _HEAD[2] + _RAYS[ray, 2] * away - place[2]
+        if len(hand) > 0:
+            dx, dy, dz = x - (hand[0] - place[0]), y - (hand[1] - place[1]), z - (hand[2] - place[2])
+            if math.sqrt(dx * dx + dy * dy + dz * dz) <= HAND_M:
+                continue
+        if math.hypot(x, y) < SURFACE_M and -LOWEST_M < z < -LAYER_M:
+            layer = int(-z / LAYER_M)
+            layers[0, layer] += 1.0
+            layers[1, layer] += z
+        if LOW_M < z < HIGH_M and max(abs(x), abs(y)) < _AROUND_M:
+            i, j, k = int(math.floor(x / _VOXEL_M)), int(math.floor(y / _VOXEL_M)), int(math.floor(z / _VOXEL_M))
+            if not voxels[i + _SIDE, j + _SIDE, k] and count[0] < KEPT:
+                voxels[i + _SIDE, j + _SIDE, k] = True
+                kept[count[0], 0], kept[count[0], 1], kept[count[0], 2] = x, y, z
+                count[0] += 1
+
+
+@njit("float32[::1](float64[:, ::1], float64[:, ::1], float64)", cache=True)
+def _told(kept: NDArray[np.float64], layers: NDArray[np.float64], to_robot: float) -> NDArray[np.float32]:
+    """Return what `Nearby.read` does, of the points kept (n, 3), for a robot in that direction (rad) of the place."""
+    told = np.zeros(AROUND_SIZE, np.float32)
+    boards = len(BOARDS_M)
+    told[:boards] = HIGH_M
+    layer = np.argmax(layers[0])
+    if layers[0, layer] > 0.0:
+        told[-1] = layers[1, layer] / layers[0, layer]
+    cos, sin = math.cos(to_robot), math.sin(to_robot)
+    for n in range(len(kept)):
+        forward, left, up = kept[n, 0], kept[n, 1], kept[n, 2]
+        if abs(left * cos - forward * sin) >= ASIDE_M:
+            continue
+        along = forward * cos + left * sin
+        for i in range(boards):
+            if up > BOARD_M and BOARDS_M[i][0] <= along < BOARDS_M[i][1]:
+                told[i] = min(told[i], np.float32(up))
+        for i in range(len(RIMS_M)):
+            if up <= BOARD_M and RIMS_M[i][0] <= along < RIMS_M[i][1]:
+                told[boards + i] = max(told[boards + i], np.float32(up))
+    return told
