@@ -8,11 +8,13 @@ at its goal (`approach_poses`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from hab.layout import SPLIT_SEEDS, generate_scene
 from hab.navgrid import NavGrid
@@ -36,6 +38,7 @@ TOP_MAX_M = 1.06
 """Objects stand no higher than this: the arm has to lift them, and its shoulder is at 0.94 m."""
 REACH_M = (0.50, 0.95)
 """Base centre to object, nearest and farthest, from which the arm can work."""
+REACHES_M = np.arange(*REACH_M, 0.05)
 APPROACH_ANGLES = (0.0, 0.35, -0.35, 0.7, -0.7)
 """Directions (rad off the receptacle's front) from which a robot may approach."""
 DOOR_ROOM_M = (0.20, 0.10, 0.0)
@@ -132,22 +135,58 @@ def scene_seed(split: str, index: int) -> int:
 
 
 def approach_poses(
-    grid: NavGrid, receptacle: Receptacle, position: Sequence[float], reach_m: Iterable[float]
+    grid: NavGrid, receptacle: Receptacle, position: Sequence[float], reach_m: NDArray[np.float64] = REACHES_M
 ) -> list[tuple[float, float, float]]:
     """Return base poses (x, y, yaw) that face a position on a receptacle, best directions first.
 
     Only poses the base can drive to count: free cells of the grid's largest component.
     """
-    poses = []
-    for off in APPROACH_ANGLES:
-        for front in receptacle.fronts:
-            angle = receptacle.yaw + front + off
-            for distance in reach_m:
-                x = position[0] + distance * math.cos(angle)
-                y = position[1] + distance * math.sin(angle)
-                if grid.is_free(x, y) and grid.largest_component[grid.cell(x, y)]:
-                    poses.append((x, y, math.remainder(angle + math.pi, 2.0 * math.pi)))
-    return poses
+    found = _free_before(grid, receptacle, position, reach_m, False)
+    return [(x, y, math.remainder(angle + math.pi, 2.0 * math.pi)) for x, y, angle in found.tolist()]
+
+
+def approachable(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> bool:
+    """Whether there is any such pose."""
+    return len(_free_before(grid, receptacle, position, REACHES_M, True)) > 0
+
+
+def _free_before(
+    grid: NavGrid, receptacle: Receptacle, position: Sequence[float], reach_m: NDArray[np.float64], one: bool
+) -> NDArray[np.float64]:
+    """Return x, y and direction (n, 3) of the places of `approach_poses`; at most `one`."""
+    angles = np.array([receptacle.yaw + front + off for off in APPROACH_ANGLES for front in receptacle.fronts])
+    x, y = grid.origin
+    return _free_places(
+        grid.largest_component, x, y, grid.cell_m, float(position[0]), float(position[1]), angles, reach_m, one
+    )
+
+
+@njit(
+    "float64[:, ::1](boolean[:, ::1], float64, float64, float64, float64, float64, float64[::1], float64[::1], boolean)",
+    cache=True,
+)
+def _free_places(
+    free: NDArray[np.bool_],
+    origin_x: float,
+    origin_y: float,
+    cell_m: float,
+    x0: float,
+    y0: float,
+    angles: NDArray[np.float64],
+    reach_m: NDArray[np.float64],
+    one: bool,
+) -> NDArray[np.float64]:
+    places, count = np.empty((len(angles) * len(reach_m), 3)), 0
+    for angle in angles:
+        for distance in reach_m:
+            x, y = x0 + distance * math.cos(angle), y0 + distance * math.sin(angle)
+            i, j = math.floor((y - origin_y) / cell_m), math.floor((x - origin_x) / cell_m)
+            if 0 <= i < free.shape[0] and 0 <= j < free.shape[1] and free[i, j]:
+                places[count, 0], places[count, 1], places[count, 2] = x, y, angle
+                count += 1
+                if one:
+                    return places[:count].copy()
+    return places[:count].copy()
 
 
 @dataclass
@@ -188,12 +227,7 @@ class Layout:
             if all(
                 math.hypot(x - tx, y - ty) > model.radius_m + radius + OBJECT_GAP_M or abs(z - tz) > 0.25
                 for tx, ty, tz, radius in self.taken
-            ) and approach_poses(
-                self.grid if receptacle.kind == "fridge" else self.outside,
-                receptacle,
-                (x, y),
-                np.arange(*REACH_M, 0.05),
-            ):
+            ) and approachable(self.grid if receptacle.kind == "fridge" else self.outside, receptacle, (x, y)):
                 self.taken.append((x, y, z, model.radius_m))
                 return receptacle, (x, y, z)
         raise Unsolvable

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import MCP_Geometric
@@ -51,10 +52,9 @@ class NavGrid:
             bottom, top = geom.pos[2] - _half_height(geom), geom.pos[2] + _half_height(geom)
             if not geom.collides or top <= LOW_M or bottom >= HIGH_M:
                 continue
-            distance = self._distance(geom, x, y, yaw)
-            np.minimum(self.clearance, distance, out=self.clearance)
-            if top > TALL_M:
-                np.minimum(self.tall_clearance, distance, out=self.tall_clearance)
+            layers = (self.clearance, self.tall_clearance) if top > TALL_M else (self.clearance,)
+            for layer in layers:
+                self._stand(layer, geom, x, y, yaw)
         self._finish()
 
     def with_boxes(self, boxes: Iterable[OrientedBox]) -> NavGrid:
@@ -63,9 +63,8 @@ class NavGrid:
         other.clearance = self.clearance.copy()
         other.tall_clearance = self.tall_clearance.copy()
         for cx, cy, yaw, hx, hy in boxes:
-            distance = self._box_distance(cx, cy, yaw, hx, hy)
-            np.minimum(other.clearance, distance, out=other.clearance)
-            np.minimum(other.tall_clearance, distance, out=other.tall_clearance)
+            for layer in (other.clearance, other.tall_clearance):
+                _stand_box(layer, self._xs, self._ys, cx, cy, yaw, hx, hy)
         other._finish()
         return other
 
@@ -159,24 +158,47 @@ class NavGrid:
             )
         return int(self._nearest[0, i, j]), int(self._nearest[1, i, j])
 
-    def _distance(self, geom: Geom, x: float, y: float, yaw: float) -> NDArray[np.float32]:
-        """Distance (m) of every cell's centre to the footprint of a geom."""
+    def _stand(self, clearance: NDArray[np.float32], geom: Geom, x: float, y: float, yaw: float) -> None:
+        """Let a geom stand on the floor: no cell's clearance is more than its distance (m) from the footprint."""
         upright = abs(geom.quat[1]) < 1e-6 and abs(geom.quat[2]) < 1e-6
         if geom.shape == "box" and upright:
-            return self._box_distance(x, y, yaw, geom.size[0], geom.size[1])
-        if geom.shape in ("cylinder", "capsule", "sphere") and upright:
-            return np.hypot(self._xs[None, :] - x, self._ys[:, None] - y) - np.float32(geom.size[0])
+            _stand_box(clearance, self._xs, self._ys, x, y, yaw, geom.size[0], geom.size[1])
+            return
         # Anything leaning: the disc around it (conservative; the generator makes few of these).
-        radius = float(np.linalg.norm(_bounding_half_sizes(geom)))
-        return np.hypot(self._xs[None, :] - x, self._ys[:, None] - y) - np.float32(radius)
+        round_ = geom.shape in ("cylinder", "capsule", "sphere") and upright
+        radius = geom.size[0] if round_ else float(np.linalg.norm(_bounding_half_sizes(geom)))
+        distance = np.hypot(self._xs[None, :] - x, self._ys[:, None] - y) - np.float32(radius)
+        np.minimum(clearance, distance, out=clearance)
 
-    def _box_distance(self, cx: float, cy: float, yaw: float, hx: float, hy: float) -> NDArray[np.float32]:
-        c, s = np.float32(math.cos(yaw)), np.float32(math.sin(yaw))
-        dx, dy = self._xs[None, :] - np.float32(cx), self._ys[:, None] - np.float32(cy)
-        u = np.abs(c * dx + s * dy) - np.float32(hx)
-        v = np.abs(c * dy - s * dx) - np.float32(hy)
-        outside = np.hypot(np.maximum(u, 0), np.maximum(v, 0))
-        return outside + np.minimum(np.maximum(u, v), 0)
+
+@njit(
+    "void(float32[:, ::1], float32[::1], float32[::1], float64, float64, float64, float64, float64)",
+    cache=True,
+)
+def _stand_box(
+    clearance: NDArray[np.float32],
+    xs: NDArray[np.float32],
+    ys: NDArray[np.float32],
+    cx: float,
+    cy: float,
+    yaw: float,
+    hx: float,
+    hy: float,
+) -> None:
+    """Let a rectangle stand on the floor of cells whose centres are at xs and ys; float32, as the clearance is."""
+    c, s = np.float32(math.cos(yaw)), np.float32(math.sin(yaw))
+    x0, y0, half_x, half_y, zero = np.float32(cx), np.float32(cy), np.float32(hx), np.float32(hy), np.float32(0.0)
+    for i in range(len(ys)):
+        dy = ys[i] - y0
+        for j in range(len(xs)):
+            dx = xs[j] - x0
+            u = abs(c * dx + s * dy) - half_x
+            v = abs(c * dy - s * dx) - half_y
+            farther = max(u, v)
+            if farther >= clearance[i, j]:  # the distance is that, or more
+                continue
+            distance = math.hypot(u, v) if min(u, v) > zero else farther
+            clearance[i, j] = min(clearance[i, j], distance)
 
 
 def _static_geoms(scene: Scene) -> Iterable[tuple[Geom, float, float, float]]:

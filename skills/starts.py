@@ -136,7 +136,7 @@ def working_places(
 
 def _facing_poses(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> list[Pose]:
     """Return the base poses from which the arm works at a position and that look at it, the preferred first."""
-    return approach_poses(grid, receptacle, position, np.arange(*REACH_M, 0.05))
+    return approach_poses(grid, receptacle, position)
 
 
 def working_poses(
@@ -248,7 +248,10 @@ def facing(base: Sequence[float], position: Sequence[float]) -> float:
 
 def _cells_within(grid: NavGrid, position: Sequence[float], distance_m: float) -> np.ndarray:
     """Return the cells (n, 2) of the largest component within a planar distance of a position."""
-    cells = np.argwhere(grid.largest_component)
+    middle, reach = grid.cell(position[0], position[1]), math.ceil(distance_m / grid.cell_m)
+    top, left = (max(0, index - reach) for index in middle)
+    window = grid.largest_component[top : middle[0] + reach + 1, left : middle[1] + reach + 1]
+    cells = np.argwhere(window) + (top, left)
     x = grid.origin[0] + (cells[:, 1] + 0.5) * grid.cell_m
     y = grid.origin[1] + (cells[:, 0] + 0.5) * grid.cell_m
     return cells[np.hypot(x - position[0], y - position[1]) < distance_m]
