@@ -12,6 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from hab.observation_sets import DEFAULT, OBSERVATION_SETS
 from ver_core.config import ConfigError, PolicyConfig, TrainConfig
 
 HEIGHT_STEP = 48
@@ -82,7 +83,7 @@ class TrainSkillConfig:
     skill: str = MISSING
     nav: bool = True
     """Whether the skill may drive the base."""
-    obs: str = "laser"
+    obs: str = DEFAULT
     sim: str = "mujoco"
     action_repeat: int = 1
     """Control steps (1/30 s) that each action is held for. Training's steps are such actions."""
@@ -212,8 +213,8 @@ _register_train_schema()
 
 def _check_eval(config: EvalConfig) -> None:
     chain, video = config.chain, config.video
-    if config.sim.obs not in ("laser", "depth"):
-        raise ConfigError(f"sim.obs={config.sim.obs}: choose laser or depth")
+    if config.sim.obs not in OBSERVATION_SETS:
+        raise ConfigError(f"sim.obs={config.sim.obs}: choose from {', '.join(OBSERVATION_SETS)}")
     limits = {"episode_steps": chain.episode_steps, **{f"skill_steps.{s}": n for s, n in chain.skill_steps.items()}}
     for name, steps in limits.items():
         if steps is not None and steps < 1:

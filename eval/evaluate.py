@@ -22,6 +22,7 @@ from typing import Any
 from hab.actions import Action
 from hab.backend import SIMULATORS, make_simulator
 from hab.episodes import SCENARIOS, make_episode
+from hab.observation_sets import DEFAULT
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import SimulationError, Simulator
 from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws, steps_of
@@ -49,7 +50,7 @@ class Request:
     episodes: int = 100
     seed: int = 0
     """Of whatever an agent draws at random; the episodes themselves are fixed by split and index."""
-    obs: str = "laser"
+    obs: str = DEFAULT
     sim: str = SIMULATORS[0]
     episode_steps: int = MAX_STEPS
     """Control steps an episode of a scenario may take."""

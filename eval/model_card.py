@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from configs.schema import TrainSkillConfig
 from eval.evaluate import Evaluation
 from eval.report import to_json
+from hab.observation_sets import DEFAULT, LASER, LASER_MAP
 from planner.zoo import CLONED, CONFIG, WEIGHTS, Entry
 from skills.specs import ALWAYS_DRIVE
 from skills.trained import without_critic
@@ -120,6 +121,22 @@ def _after_program(command: list[str]) -> list[str]:
     return arguments
 
 
+def _computed(obs: str) -> list[str]:
+    if obs == LASER:
+        return []
+    return [
+        "- Some observations are computed from others and from the policy's own actions: where the goal is for the "
+        "arm, how far its joints are behind their targets"
+        + (
+            ", and for Navigate, Pick and Place the way on a map drawn from laser, head scan and odometry, and what "
+            "has been seen near the goal"
+            if obs == LASER_MAP
+            else ""
+        )
+        + " (docs/hab.md)."
+    ]
+
+
 def _cloning(shown: dict[str, Any], seconds: int | None) -> list[str]:
     if seconds is None:
         return []
@@ -195,7 +212,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         "",
         f"`tpsrl eval {policy['skill']} --skills zoo --split SPLIT --episodes N"
         + ("" if policy["base_movement"] else " --no-skill-nav")
-        + ("" if policy["obs"] == "laser" else f" sim.obs={policy['obs']}")
+        + ("" if policy["obs"] == DEFAULT else f" --obs {policy['obs']}")
         + "`; unseen apartments. "
         + (
             "Arm and base play the mean of what training draws from"
@@ -233,9 +250,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         f"- {policy['chain_starts']:.0%} of the training episodes start as the chain of skills hands over "
         "(`skills/starts.py`); evaluation has the task's own starts only. The curve is of both together, and of "
         "actions drawn with all their noise.",
-        "- Some observations are computed from others and from the policy's own actions: where the goal is for the "
-        "arm, how far its joints are behind their targets, and for Navigate, Pick and Place the way on a map drawn "
-        "from laser, head scan and odometry, and what has been seen near the goal (README, The simulator).",
+        *_computed(policy["obs"]),
         *_cloning(policy["demonstrations"], training["cloning_s"]),
         # What was done to the weights by hand, if anything.
         *(f"- {note}" for note in facts.get("notes", [])),

@@ -38,7 +38,7 @@ TOP_MAX_M = 1.06
 """Objects stand no higher than this: the arm has to lift them, and its shoulder is at 0.94 m."""
 REACH_M = (0.50, 0.95)
 """Base centre to object, nearest and farthest, from which the arm can work."""
-REACHES_M = np.arange(*REACH_M, 0.05)
+REACHES_M = np.arange(*REACH_M, 0.05, dtype=np.float64)
 APPROACH_ANGLES = (0.0, 0.35, -0.35, 0.7, -0.7)
 """Directions (rad off the receptacle's front) from which a robot may approach."""
 DOOR_ROOM_M = (0.20, 0.10, 0.0)
@@ -162,7 +162,8 @@ def _free_before(
 
 
 @njit(
-    "float64[:, ::1](boolean[:, ::1], float64, float64, float64, float64, float64, float64[::1], float64[::1], boolean)",
+    "float64[:, ::1]"
+    "(boolean[:, ::1], float64, float64, float64, float64, float64, float64[::1], float64[::1], boolean)",
     cache=True,
 )
 def _free_places(

@@ -18,6 +18,7 @@ from hab.actions import SIZES, Action, action_space, stop_called
 from hab.backend import make_simulator
 from hab.episodes import SCENARIOS, make_episode
 from hab.measures import PLACED_M
+from hab.observation_sets import DEFAULT
 from hab.sampler import EpisodeSampler
 from hab.sensors import Observation, ScenarioSensors, scenario_space
 
@@ -42,7 +43,7 @@ class ScenarioEnv(gymnasium.Env[Any, Any]):
         self,
         scenario: str,
         split: str = "train",
-        obs: str = "laser",
+        obs: str = DEFAULT,
         index: int | None = None,
         render_mode: str | None = None,
         sim: str = "mujoco",

@@ -46,7 +46,7 @@ class Overlay:
 
 
 class Simulator(Protocol):
-    """One robot in one apartment, stepped at 30 Hz."""
+    """One robot in one apartment, stepped at 30 Hz. The arrays it gives away are C-contiguous float64, and copies."""
 
     scene: Scene
     episode: Episode

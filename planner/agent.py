@@ -14,6 +14,7 @@ import numpy as np
 from hab.actions import SIZES, Action
 from hab.episodes import POLICIES, Episode
 from hab.measures import planar_distance
+from hab.observation_sets import DEFAULT
 from hab.scene import Scene
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
@@ -65,7 +66,7 @@ def check_agent(agent: Agent, name: str, obs: str) -> None:
     _entries(agent, name, obs)
 
 
-def load_policies(agent: Agent, name: str, obs: str = "laser") -> dict[str, SkillPolicy]:
+def load_policies(agent: Agent, name: str, obs: str = DEFAULT) -> dict[str, SkillPolicy]:
     """Return a policy for every skill that `name`, a scenario or a skill, needs. Raises `AgentError`."""
     if agent.skills == "oracle":
         return {skill: make_oracle(skill, agent.skill_nav) for skill in skills_needed(name, agent)}
@@ -87,7 +88,7 @@ def load_policies(agent: Agent, name: str, obs: str = "laser") -> dict[str, Skil
     return policies
 
 
-def weights_of(agent: Agent, name: str, obs: str = "laser") -> dict[str, Path]:
+def weights_of(agent: Agent, name: str, obs: str = DEFAULT) -> dict[str, Path]:
     """Return the weights that `name` is played with, by the policies' names; none for oracles. Raises `AgentError`."""
     if agent.skills == "oracle":
         return {}

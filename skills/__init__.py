@@ -9,6 +9,8 @@ from typing import Any
 
 import gymnasium
 
+from hab.observation_sets import DEFAULT
+
 TASKS: dict[str, tuple[str, str]] = {
     "navigate": ("tpsrl/Navigate-v0", "skills.navigate:Navigate"),
     "pick": ("tpsrl/Pick-v0", "skills.pick:Pick"),
@@ -28,7 +30,7 @@ for _id, _entry_point in TASKS.values():
 def make_env(
     skill: str,
     split: str = "val",
-    obs: str = "laser+map",
+    obs: str = DEFAULT,
     base_movement: bool = True,
     index: int | None = None,
     render_mode: str | None = None,

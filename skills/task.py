@@ -25,7 +25,7 @@ from hab.episodes import POLICIES, SPLITS, Unsolvable, load_scene, scene_seed
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import rest_distance
 from hab.nearby import AROUND_SIZE, Nearby
-from hab.observation_sets import LASER, LASER_MAP
+from hab.observation_sets import DEFAULT, LASER, LASER_MAP
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -130,7 +130,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def __init__(
         self,
         split: str = "train",
-        obs: str = LASER_MAP,
+        obs: str = DEFAULT,
         base_movement: bool = True,
         index: int | None = None,
         render_mode: str | None = None,
@@ -167,7 +167,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     @classmethod
     def observed_space(cls, obs: str) -> spaces.Dict:
         """Return the space of what it sees with an observation set."""
-        told = {**sensors.exteroception_space(obs), **{key: _key_space(key) for key in cls.keys}}
+        told: dict[str, spaces.Space[Any]] = dict(sensors.exteroception_space(obs))
+        told |= {key: _key_space(key) for key in cls.keys}
         if obs != LASER:
             told |= {key: _key_space(key) for key in cls.computed_keys}
             told |= {key: spaces.Box(0.0, 1.0, (1,), np.float32) for key in cls.memories}

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hab.actions import ARM, BASE, GRIP, STOP
-from hab.sensors import OBSERVATION_SETS
+from hab.observation_sets import OBSERVATION_SETS
 from skills import TASKS, make_env
 
 if TYPE_CHECKING:

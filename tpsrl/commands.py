@@ -22,7 +22,7 @@ from rich.console import Console
 from hab.backend import unavailable
 from hab.episodes import POLICIES, SCENARIOS, SPLITS
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
-from hab.sensors import OBSERVATION_SETS
+from hab.observation_sets import DEFAULT, DEPTH, OBSERVATION_SETS
 from tpsrl import __version__
 from tpsrl.inputs import BadInput, Failure, Name, check_options_apply, json_lines, output_files, write_text
 
@@ -68,6 +68,13 @@ def cli() -> None:
     """Home rearrangement with a Fetch robot in MuJoCo: a task planner chains skills (TP-SRL)."""
 
 
+obs_option = click.option(
+    "--obs",
+    type=Name("observation set", tuple(OBSERVATION_SETS)),
+    help=f"What the skills see; as the override sim.obs=…, whose default is {DEFAULT}.",
+)
+
+
 def agent_options(command: Command) -> Command:
     """Add the options that say which agent plays which episodes."""
     options = [
@@ -80,6 +87,7 @@ def agent_options(command: Command) -> Command:
         click.option("--monolithic", is_flag=True, help="One policy, rearrange, instead of a plan and its skills."),
         click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
         click.option("--sim", help="mujoco or habitat; as the override sim.name=…, whose default is mujoco."),
+        obs_option,
     ]
     for option in reversed(options):
         command = option(command)
@@ -125,7 +133,7 @@ def evaluate_command(
             for path in (film, film.with_suffix(".jsonl"))
         ]
     )
-    if films or config.sim.obs == "depth":
+    if films or config.sim.obs == DEPTH:
         _check_rendering(config)
     request = Request(
         name,
@@ -167,6 +175,7 @@ def evaluate_command(
 @click.option("--episodes", default=100, show_default=True, type=click.IntRange(min=1), help="Per agent.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 @click.option("--agent", "keys", multiple=True, metavar="AGENT", help="Only this one; may be given again.")
+@obs_option
 @click.option("--videos", is_flag=True, help="Also film a typical success of each agent, and one of every failure.")
 @click.option("--out", type=Path, metavar="DIR", help="Default: outputs/ablate/SCENARIO_SPLIT.")
 def ablate_command(
@@ -178,6 +187,7 @@ def ablate_command(
     episodes: int,
     workers: int,
     keys: tuple[str, ...],
+    obs: str | None,
     videos: bool,
     out: Path | None,
 ) -> None:
@@ -194,7 +204,7 @@ def ablate_command(
     from hab.scenario_env import MAX_STEPS
     from tpsrl.ablation import run_ablation
 
-    config = _config(scenario, overrides, {"skills": skills})
+    config = _config(scenario, overrides, {"skills": skills, "obs": obs})
     known = Name("agent", [cell.key for cell in CELLS])
     wanted = {known.convert(key, None, None) for key in keys}
     cells = [cell for cell in CELLS if not wanted or cell.key in wanted]
@@ -202,7 +212,7 @@ def ablate_command(
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder}: is a file; name a folder")
     output_files([("--out", folder / "summary.json")])
-    if videos or config.sim.obs == "depth":
+    if videos or config.sim.obs == DEPTH:
         _check_rendering(config)
     limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps
     request = Request(scenario, cells[0].agent(skills), split, episodes, seed, config.sim.obs, config.sim.name, *limits)
@@ -263,7 +273,7 @@ def gallery_command(folder: Path, title: str | None) -> None:
 @click.argument("skill", metavar="SKILL", type=Name("skill", POLICIES))
 @click.argument("overrides", nargs=-1)
 @click.option("--nav/--no-nav", default=True, show_default=True, help="Whether the skill may drive the base.")
-@click.option("--obs", default="laser", show_default=True, type=Name("observation set", tuple(OBSERVATION_SETS)))
+@click.option("--obs", default=DEFAULT, show_default=True, type=Name("observation set", tuple(OBSERVATION_SETS)))
 @click.option("--sim", default="mujoco", show_default=True, help="The simulator.")
 @click.option("--steps", type=click.IntRange(min=1), help="Of all environments together: train.total_steps.")
 @click.option("--out", type=Path, metavar="DIR", help="Default: outputs/train/SKILL_nav|nonav_OBS_TIME.")
@@ -501,7 +511,8 @@ def _config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) -> Eva
     from configs.schema import ConfigError, load_eval_config
 
     try:
-        config = load_eval_config([*overrides, *([f"sim.name={flags['sim']}"] if flags.get("sim") else [])])
+        given = {"sim.name": flags.get("sim"), "sim.obs": flags.get("obs")}
+        config = load_eval_config([*overrides, *(f"{key}={value}" for key, value in given.items() if value)])
     except ConfigError as error:
         raise BadInput(str(error)) from error
     check_options_apply(name, click.get_current_context(), config, flags["skills"])

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from hab.backend import unavailable
 from hab.episodes import POLICIES, SCENARIOS
+from hab.observation_sets import DEFAULT
 from skills.specs import ALWAYS_DRIVE
 
 if TYPE_CHECKING:
@@ -106,8 +107,8 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
     if context.params.get("monolithic"):
         _check_monolithic(name, context)
     if name in SCENARIOS:
-        if config.sim.obs != "laser" and skills == "oracle":
-            raise BadInput(f"sim.obs={config.sim.obs}: oracle skills read no observations; leave it out")
+        if config.sim.obs != DEFAULT and skills == "oracle":
+            raise BadInput(f"--obs {config.sim.obs}: oracle skills read no observations; leave it out")
         return
     limits = {"episode_steps": config.chain.episode_steps, **config.chain.skill_steps}
     if any(steps is not None for steps in limits.values()):

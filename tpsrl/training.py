@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
-from hab.sensors import OBSERVATION_SETS
+from hab.observation_sets import DEPTH, OBSERVATION_SETS
 from planner.zoo import CLONED, CONFIG, WEIGHTS
 from skills import TASKS
 from skills.demonstrations import Job, NothingShown, clone_oracle
@@ -58,7 +58,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     if resume and (change := changed_key(resumed_config(out), config, MAY_CHANGE)):
         key, old, new = change
         raise BadInput(f"{key}={new}: the run in {out} has {key}={old}; leave it so, or train in another folder")
-    if config.obs == "depth" and config.sim == "mujoco":
+    if config.obs == DEPTH and config.sim == "mujoco":
         from videos.render import prepare_rendering
 
         prepare_rendering()

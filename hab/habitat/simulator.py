@@ -194,7 +194,7 @@ class HabitatSimulator:
     @property
     def ee_mat(self) -> NDArray[np.float64]:
         """(3, 3) end-effector to world; +x points out of the cup."""
-        return TO_HABITAT.T @ np.array(self._robot.ee_transform().rotation())
+        return np.ascontiguousarray(TO_HABITAT.T @ np.array(self._robot.ee_transform().rotation()), np.float64)
 
     @property
     def held(self) -> str:

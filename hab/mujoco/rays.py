@@ -40,7 +40,7 @@ def ray_directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> N
 
 LASER_DIRECTIONS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1))
 HEAD_SCAN_DIRECTIONS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD)
-"""(n, 3), base frame: the laser's from right to left; the head's in columns from right to left, each from the floor up."""
+"""(n, 3), base frame: the laser's right to left; the head's in columns from right to left, each from the floor up."""
 
 
 class RangeSensors:
@@ -97,7 +97,7 @@ class RangeSensors:
 def _meet(
     kind: int, size: NDArray[np.float64], px: float, py: float, pz: float, dx: float, dy: float, dz: float
 ) -> float:
-    """Return the distance at which a ray first meets a shape's surface, from outside or inside; `_NEVER` if it does not.
+    """Return the distance at which a ray first meets a shape's surface, from outside or inside, or `_NEVER`.
 
     Origin p and direction d (of length 1) are in the shape's frame, `size` as MuJoCo has it.
     """
@@ -174,7 +174,7 @@ def _cast(
 ) -> None:
     """Fill in the ranges (yaws x pitches,) of rays from a point of the base.
 
-    geoms (n,), their kinds, sizes (n, 3), bounding radii (n,), and the poses of all geoms; yaws and pitches rise evenly.
+    geoms (n,), their kinds, sizes (n, 3), bounding radii (n,), the poses of all geoms; yaws and pitches rise evenly.
     """
     cos, sin = math.cos(base[2]), math.sin(base[2])
     ox, oy, oz = base[0] + cos * origin[0] - sin * origin[1], base[1] + sin * origin[0] + cos * origin[1], origin[2]

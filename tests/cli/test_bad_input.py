@@ -48,7 +48,7 @@ CASES = {
     "a gallery of nothing": (["gallery", "nowhere"], "nowhere: no such folder"),
     "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
-    "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose laser or depth"),
+    "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser, laser+map, depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=gazebo"], "choose from mujoco, habitat"),
     "not in the zoo yet": (
         ["eval", "open_fridge", "--skills", "zoo", "sim.obs=depth"],
@@ -84,7 +84,7 @@ def test_incomplete_checkpoints_are_named(
     assert run(["eval", "set_table", "--skills", str(tmp_path)], monkeypatch) == 2
     assert "holds no policy of navigate, open_cabinet, open_fridge, pick, place with" in capsys.readouterr().err
     assert run(["eval", "pick", "--skills", str(tmp_path), "--no-skill-nav"], monkeypatch) == 2
-    assert "holds no policy of pick without base movement for laser" in capsys.readouterr().err
+    assert "holds no policy of pick without base movement for laser+map" in capsys.readouterr().err
 
 
 def test_rendering_without_opengl_is_one_line(

@@ -113,7 +113,7 @@ def steps_logged(folder: Path) -> list[int]:
 @pytest.mark.parametrize("skill", TASKS)
 def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool) -> None:
     config = load_train_config([f"skill={skill}", f"nav={nav}"])
-    policy = fit_policy(config.policy, skill, "laser", nav)
+    policy = fit_policy(config.policy, skill, "laser+map", nav)
     env = make_env(skill, "train", base_movement=nav)
     on_or_off = {"grip_action", "rearrange_stop"} & set(env.action_space.spaces)
     assert policy.heads == dict.fromkeys(on_or_off, "bernoulli")
@@ -156,11 +156,11 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
     ],
 )
 def test_what_is_seen_to_the_centimetre_and_what_switches_weights(skill: str, gates: list[str], fine: set[str]) -> None:
-    policy = fit_policy(load_train_config([f"skill={skill}"]).policy, skill, "laser", True)
+    policy = fit_policy(load_train_config([f"skill={skill}"]).policy, skill, "laser+map", True)
     hand = set() if skill == "navigate" else {"relative_resting_position", "cup_to_goal", "joints_to_goal"}
     assert policy.gating_keys == gates and set(policy.tanh_keys) == fine | hand
     env = make_env(skill, "train")
-    plain = fit_policy(replace(policy, gating_keys=[], tanh_keys=[]), skill, "laser", True)
+    plain = fit_policy(replace(policy, gating_keys=[], tanh_keys=[]), skill, "laser+map", True)
     assert plain.gating_keys == [] and plain.tanh_keys == []
     inputs = [RecurrentPolicy(env.observation_space, env.action_space, p).inputs.features for p in (policy, plain)]
     env.close()
@@ -170,24 +170,24 @@ def test_what_is_seen_to_the_centimetre_and_what_switches_weights(skill: str, ga
 
 def test_scans_are_for_the_laser_only() -> None:
     config = load_train_config(["skill=pick", "train=paper"])
-    assert fit_policy(config.policy, "pick", "laser", True).scan_keys == ["laser"]
+    assert fit_policy(config.policy, "pick", "laser+map", True).scan_keys == ["laser"]
     assert fit_policy(config.policy, "pick", "depth", True).scan_keys == []
-    finely = {obs: fit_policy(config.policy, "pick", obs, True).tanh_keys for obs in ("laser", "depth")}
-    assert set(finely["laser"]) - set(finely["depth"]) == {"around_goal"}
+    finely = {obs: fit_policy(config.policy, "pick", obs, True).tanh_keys for obs in ("laser+map", "depth")}
+    assert set(finely["laser+map"]) - set(finely["depth"]) == {"around_goal"}
 
 
 def test_the_base_is_left_out_where_it_stands() -> None:
     policy = load_train_config(["skill=pick", "train=scratch"]).policy
-    assert fit_policy(policy, "pick", "laser", True).initial_part_std == {"base_vel": 0.3}
-    assert fit_policy(policy, "pick", "laser", False).initial_part_std == {}
-    assert fit_policy(policy, "navigate", "laser", True).initial_bias == {}  # it has no grip
+    assert fit_policy(policy, "pick", "laser+map", True).initial_part_std == {"base_vel": 0.3}
+    assert fit_policy(policy, "pick", "laser+map", False).initial_part_std == {}
+    assert fit_policy(policy, "navigate", "laser+map", True).initial_bias == {}  # it has no grip
 
 
 def test_overrides_win_over_what_follows_from_the_parts() -> None:
     overrides = ["policy.heads.grip_action=gaussian", "policy.initial_bias.rearrange_stop=-1"]
-    policy = fit_policy(load_train_config(["skill=pick", *overrides[:1]]).policy, "pick", "laser", True)
+    policy = fit_policy(load_train_config(["skill=pick", *overrides[:1]]).policy, "pick", "laser+map", True)
     assert policy.heads == {"grip_action": "gaussian"} and policy.initial_bias == {}
-    policy = fit_policy(load_train_config(["skill=navigate", *overrides[1:]]).policy, "navigate", "laser", True)
+    policy = fit_policy(load_train_config(["skill=navigate", *overrides[1:]]).policy, "navigate", "laser+map", True)
     assert policy.initial_bias == {"rearrange_stop": -1.0}
 
 
@@ -226,7 +226,7 @@ def test_the_default_is_small_and_the_folder_says_what_is_in_it() -> None:
     config = load_train_config(["skill=open_fridge", "nav=false"])
     assert config.train.total_steps == 150_000 and config.demonstrations.rounds == 3
     assert config.train.num_envs == 16 and config.train.envs_per_worker == 4
-    assert re.fullmatch(r"outputs/train/open_fridge_nonav_laser_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", config.out)
+    assert re.fullmatch(r"outputs/train/open_fridge_nonav_laser\+map_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", config.out)
 
 
 @pytest.mark.parametrize("skill", TASKS)
@@ -342,7 +342,7 @@ def test_the_run_directory_is_complete(trained: tuple[Path, str]) -> None:
 
 def test_the_saved_policy_and_configuration_make_the_network_again(trained: tuple[Path, str]) -> None:
     config = read_train_config(trained[0] / "config.yaml")
-    assert (config.skill, config.nav, config.obs, config.train.num_envs) == ("pick", True, "laser", 2)
+    assert (config.skill, config.nav, config.obs, config.train.num_envs) == ("pick", True, "laser+map", 2)
     env = make_env("pick")
     network = RecurrentPolicy(env.observation_space, env.action_space, config.policy)
     env.close()
@@ -409,7 +409,7 @@ from pathlib import Path
 from skills.training import env_factory
 from ver_core.spaces import ActionLayout, ObsLayout
 from ver_core.worker_pool import WorkerPool, probe
-factory = env_factory("pick", obs="laser", base_movement=True)
+factory = env_factory("pick", obs="laser+map", base_movement=True)
 spaces = probe(factory, 200.0)
 pool = WorkerPool(factory, ObsLayout(spaces[0]), ActionLayout(spaces[1]), 1, (0, 0))
 while not pool.take(1, 1.0):

@@ -38,7 +38,7 @@ def test_publishing_lists_measures_and_plays(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["publish-skill", str(run_folder), "--zoo", str(tmp_path), "--episodes", "3"], monkeypatch) == 0
-    folder = tmp_path / "close_fridge_nonav_laser"
+    folder = tmp_path / "close_fridge_nonav_laser+map"
     assert {path.name for path in folder.iterdir()} == {
         "policy.safetensors", "config.yaml", "card.json", "curve.png", "README.md"
     }  # fmt: skip
@@ -65,7 +65,7 @@ def test_publishing_lists_measures_and_plays(
     capsys.readouterr()
     assert run(["skills", "--zoo", str(tmp_path)], monkeypatch) == 0
     listed = capsys.readouterr().out
-    assert "close_fridge_nonav_laser" in listed and "stands" in listed
+    assert "close_fridge_nonav_laser+map" in listed and "stands" in listed
     assert (
         run(["eval", "close_fridge", "--skills", str(tmp_path), "--no-skill-nav", "--episodes", "1"], monkeypatch) == 0
     )
@@ -82,8 +82,8 @@ def test_two_policies_for_one_job_are_refused(run_folder: Path, tmp_path: Path) 
         (tmp_path / name).mkdir()
         for file in ("policy.safetensors", "config.yaml"):
             (tmp_path / name / file).write_bytes((run_folder / file).read_bytes())
-    with pytest.raises(AgentError, match="are both close_fridge_nonav_laser"):
-        check_agent(Agent(str(tmp_path), skill_nav=False), "close_fridge", "laser")
+    with pytest.raises(AgentError, match=r"are both close_fridge_nonav_laser\+map"):
+        check_agent(Agent(str(tmp_path), skill_nav=False), "close_fridge", "laser+map")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [

@@ -559,5 +559,5 @@ def test_the_resting_hand_is_where_habitat_has_it() -> None:
     sim = laid_out(0)
     # Where the resting joint angles put the rim: 0.29 m from the task's resting position, as in habitat.
     assert ee_in_base(sim) == pytest.approx([0.6422, -0.2409, 0.9132], abs=2e-3)
-    assert np.linalg.norm(ee_in_base(sim) - robot.REST_EE_BASE) == pytest.approx(0.293, abs=3e-3)
+    assert math.dist(ee_in_base(sim), robot.REST_EE_BASE) == pytest.approx(0.293, abs=3e-3)
     assert sim.arm == pytest.approx(robot.REST_Q)

@@ -22,13 +22,13 @@ from ver_core.cloning import Demonstrations
 from ver_core.distributed import World
 from ver_core.policy import RecurrentPolicy
 
-TASK = {"obs": "laser", "base_movement": True, "action_repeat": 3, "chain_starts": 0.0}
+TASK = {"obs": "laser+map", "base_movement": True, "action_repeat": 3, "chain_starts": 0.0}
 
 
 def job(skill: str, episodes: int, weights: Any = None, **task: Any) -> Job:
     config = load_train_config([f"skill={skill}"])
     settings = {**TASK, **task}
-    policy = fit_policy(config.policy, skill, "laser", settings["base_movement"])
+    policy = fit_policy(config.policy, skill, "laser+map", settings["base_movement"])
     return Job(skill, settings, 0.99, policy, weights, episodes, (0,), 0.6, 0.0)
 
 

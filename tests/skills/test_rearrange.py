@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hab.measures import planar_distance
-from hab.sensors import RobotPose, gps_compass
+from hab.measures import heading_error, planar_distance
 from skills import make_env
 from skills.oracle import make_oracle
 from skills.skill import Goal, Progress
@@ -63,9 +62,8 @@ def test_it_is_told_of_the_goal_once_the_object_is_in_hand() -> None:
             env.sim.hold(env.goal.object)
         told.append(env.observation()["goal_to_agent_gps_compass"])
     for seen, place in zip(told, (env.goal.position, env.goal.then), strict=True):
-        at = np.array([complex(*place[:2])])
-        assert seen == pytest.approx(gps_compass(RobotPose(env.sim), at), abs=1e-5)
         assert seen[0] == pytest.approx(planar_distance(env.sim, place), abs=1e-5)
+        assert seen[1] == pytest.approx(-heading_error(env.sim, place), abs=1e-5)
 
 
 def test_earlier_objects_are_where_they_belong_and_a_wrong_one_ends_it() -> None:

@@ -19,7 +19,6 @@ from hab.mapping import LaserMap
 from hab.measures import OPEN_SLACK, at_rest, ee_in_base
 from hab.openings import grid_with_openings, handle_at, opened_boxes
 from hab.scene import DRAWER_OPEN_M
-from hab.sensors import arm_effort
 from skills import TASKS, make_env
 from skills.articulated import TOUCH_M, ArticulatedState, handle_reward, state_reward
 from skills.navigate import NavigateState, spl, turn_reward
@@ -33,12 +32,26 @@ from skills.starts import working_pose
 MANIPULATION = tuple(skill for skill in SKILLS if skill != "navigate")
 HAND = {"joint", "is_holding", "relative_resting_position"}
 TOLD = {"arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal"}
-SEES = {
-    "navigate": {"goal_to_agent_gps_compass", "stop_margin", "base_effort", "arm_effort"},
-    "pick": {"obj_start_sensor", *HAND, *TOLD},
-    "place": {"obj_goal_sensor", *HAND, *TOLD},
-    "open_fridge": {"handle_start_sensor", "ee_pos", *HAND, *TOLD},
+SENSES = {
+    "navigate": {"goal_to_agent_gps_compass", "joint"},
+    "pick": {"obj_start_sensor", *HAND},
+    "place": {"obj_goal_sensor", *HAND},
+    "rearrange": {"goal_to_agent_gps_compass", "obj_goal_sensor", *HAND},
 }
+"""What habitat-lab tells each skill, and where its handle is."""
+SENSES |= dict.fromkeys(
+    ("open_fridge", "open_cabinet", "close_fridge", "close_cabinet"), {"handle_start_sensor", "ee_pos", *HAND}
+)
+COMPUTED = dict.fromkeys(("pick", "place", "rearrange"), TOLD) | {
+    "navigate": {"stop_margin", "base_effort", "arm_effort"},
+    "open_fridge": {*TOLD, "has_held", "handle_drawn", "has_passed"},
+    "open_cabinet": {*TOLD, "has_held", "handle_drawn"},
+    "close_fridge": {*TOLD, "has_touched"},
+    "close_cabinet": {*TOLD, "has_touched"},
+}
+MAPPED = dict.fromkeys(("pick", "place"), {"route", "around_goal"}) | dict.fromkeys(
+    ("navigate", "rearrange"), {"route"}
+)
 ACTS = {
     "navigate": {"base_vel", "rearrange_stop"},
     "pick": {"arm_action", "grip_action"},
@@ -47,9 +60,6 @@ ACTS = {
     "close_fridge": {"arm_action"},
 }
 ACTS |= {"open_cabinet": ACTS["open_fridge"], "close_cabinet": ACTS["close_fridge"]}
-SEES |= dict.fromkeys(("close_fridge", "close_cabinet"), SEES["open_fridge"] | {"has_touched"})
-SEES |= dict.fromkeys(("open_fridge", "open_cabinet"), SEES["open_fridge"] | {"has_held", "handle_drawn"})
-SEES["open_fridge"] = SEES["open_fridge"] | {"has_passed"}
 STEPS = dict.fromkeys(SKILLS, 600) | {"navigate": 1000}
 
 
@@ -57,13 +67,37 @@ def make(skill: str, base_movement: bool = True) -> Any:
     return make_env(skill, "val", base_movement=base_movement).unwrapped
 
 
+@pytest.mark.parametrize("skill", POLICIES)
+def test_each_observation_set_holds_what_its_name_says(skill: str) -> None:
+    scans = {"laser", "head_scan"}
+    sets = {
+        "laser": SENSES[skill] | scans,
+        "laser+map": SENSES[skill] | scans | COMPUTED[skill] | MAPPED.get(skill, set()),
+        "depth": SENSES[skill] | {"head_depth"} | COMPUTED[skill],
+    }
+    for obs, keys in sets.items():
+        assert set(make_env(skill, obs=obs).unwrapped.observation_space) == keys
+    assert set(make_env(skill).unwrapped.observation_space) == sets["laser+map"]
+
+
+@pytest.mark.parametrize("skill", POLICIES)
+def test_what_is_computed_is_added_to_what_is_sensed(skill: str) -> None:
+    """The same start, played with the same actions: `laser` reads what `laser+map` reads of it."""
+    plain: Any = make_env(skill, "train", obs="laser", index=5)
+    told: Any = make_env(skill, "train", obs="laser+map", index=5)
+    seen, more = plain.reset()[0], told.reset()[0]
+    plain.action_space.seed(0)
+    for _ in range(5):
+        assert plain.observation_space.contains(seen) and told.observation_space.contains(more)
+        assert set(seen) < set(more)
+        for key, value in seen.items():
+            np.testing.assert_array_equal(value, more[key])
+        action = plain.action_space.sample()
+        seen, more = plain.step(action)[0], told.step(action)[0]
+
+
 @pytest.mark.parametrize("skill", SKILLS)
-def test_each_skill_sees_and_does_what_habitat_lets_it(skill: str) -> None:
-    drawn = {"navigate": {"route"}, "pick": {"route", "around_goal"}, "place": {"route", "around_goal"}}.get(
-        skill, set()
-    )
-    assert set(make(skill).observation_space) == SEES[skill] | {"laser", "head_scan"} | drawn
-    assert set(make_env(skill, obs="depth").unwrapped.observation_space) == SEES[skill] | {"head_depth"}
+def test_each_skill_does_what_habitat_lets_it(skill: str) -> None:
     assert set(make(skill).action_space) == ACTS[skill] | {"base_vel"}
     assert set(make(skill, base_movement=False).action_space) == ACTS[skill]
     assert make(skill).max_steps == STEPS[skill]
@@ -90,7 +124,7 @@ def test_start_states(skill: str, base_movement: bool) -> None:
         x, y, yaw = episode.robot
         assert not sim.collides() and sim.held == first.held
         assert grid_with_openings(scene, load_grid(scene.seed), episode.joints).is_free(x, y)
-        assert np.linalg.norm(ee_in_base(sim) - (0.5, 0.0, 1.0)) < 0.32  # the resting pose's own distance
+        assert math.dist(ee_in_base(sim), (0.5, 0.0, 1.0)) < 0.32  # the resting pose's own distance
         distance = math.dist((x, y), goal.position[:2])
         if skill == "navigate":
             assert distance >= 3.0 - 1e-9
@@ -456,7 +490,7 @@ def test_open_remembers_that_it_has_held_the_handle() -> None:
     goal = np.array([env.goal.position])
 
     def bit() -> float:
-        return float(env.observe(env.sim, "laser", goal, memory)["has_held"][0])
+        return float(env.observe(env.sim, "laser+map", goal, memory)["has_held"][0])
 
     assert bit() == 0.0
     env.sim.hold(env.goal.articulation)
@@ -502,7 +536,7 @@ def test_open_remembers_where_the_hand_last_had_the_handle() -> None:
     oracle.reset(env.sim, env.goal)
     drawn, had = [], ""
     for _ in range(env.max_steps):
-        read = env.observe(env.sim, "laser", goal, memory)
+        read = env.observe(env.sim, "laser+map", goal, memory)
         drawn.append(float(np.hypot(*read["handle_drawn"][:2])))
         if had and not env.sim.held:
             break
@@ -514,7 +548,7 @@ def test_open_remembers_where_the_hand_last_had_the_handle() -> None:
     assert drawn[-1] == pytest.approx(opened_m, abs=0.03)
     for _ in range(30):
         env.sim.step({**oracle.act(env.sim), "base_vel": np.array((-0.5, 0.3), np.float32)})
-    later = env.observe(env.sim, "laser", goal, memory)
+    later = env.observe(env.sim, "laser+map", goal, memory)
     assert float(np.hypot(*later["handle_drawn"][:2])) == pytest.approx(drawn[-1], abs=1e-5)
     to_handle = sensors.in_ee_frame(sensors.RobotPose(env.sim), np.array([env.sim.handle_pos(env.goal.articulation)]))
     assert np.linalg.norm(to_handle) > 0.2
@@ -531,7 +565,7 @@ def test_open_fridge_remembers_that_the_hand_was_behind_the_door() -> None:
     oracle.reset(env.sim, env.goal)
     told, ajar = [], 0.0
     for _ in range(env.max_steps):
-        told.append(float(env.observe(env.sim, "laser", goal, memory)["has_passed"][0]))
+        told.append(float(env.observe(env.sim, "laser+map", goal, memory)["has_passed"][0]))
         if not any(told):
             ajar = env.sim.joint_pos(name)
         if env.at_goal(env.sim.joint_pos(name)) and at_rest(env.sim):
@@ -550,9 +584,9 @@ def test_close_remembers_that_the_hand_was_where_the_closed_handle_is() -> None:
     assert np.linalg.norm(read["handle_start_sensor"]) > TOUCH_M and read["has_touched"][0] == 0.0
     memory: dict[str, Any] = {}
     for reached in (env.sim.ee_pos + [0.0, 0.0, 0.11], env.sim.ee_pos + [0.0, 0.0, 0.09]):
-        read = env.observe(env.sim, "laser", reached[None], memory)
+        read = env.observe(env.sim, "laser+map", reached[None], memory)
     assert np.linalg.norm(read["handle_start_sensor"]) < TOUCH_M and read["has_touched"][0] == 1.0
-    assert env.observe(env.sim, "laser", np.array([env.goal.position]), memory)["has_touched"][0] == 1.0
+    assert env.observe(env.sim, "laser+map", np.array([env.goal.position]), memory)["has_touched"][0] == 1.0
 
 
 def test_navigate_is_told_the_way_by_what_it_has_seen() -> None:
@@ -589,8 +623,12 @@ def test_effort_is_how_far_the_joints_are_behind_their_targets() -> None:
     env.reset(options={"index": 0})
     assert np.abs(env.observation()["arm_effort"]).max() < 0.1
     behind = np.array([0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0]) * robot.ARM_WINDUP_RAD
-    pressed: Any = SimpleNamespace(arm=robot.REST_Q, arm_target=robot.REST_Q + behind)
-    np.testing.assert_allclose(arm_effort(pressed), [0.0, 0.5, -0.5, 1.0, -1.0, 1.0, -1.0], atol=1e-6)
+    pressed: Any = SimpleNamespace(
+        base=np.zeros(3), base_effort=np.array([2.0, -0.5]), arm=robot.REST_Q, arm_target=robot.REST_Q + behind
+    )
+    row = sensors.work_out(pressed, np.ones(3))
+    np.testing.assert_allclose(row[sensors.WORKED_OUT["base_effort"]], [1.0, -0.5], atol=1e-6)
+    np.testing.assert_allclose(row[sensors.WORKED_OUT["arm_effort"]], [0.0, 0.5, -0.5, 1.0, -1.0, 1.0, -1.0], atol=1e-6)
 
 
 def test_the_base_feels_that_it_is_blocked() -> None:
@@ -634,7 +672,7 @@ def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -
     plain = make_env(skill, "train", base_movement=base_movement, index=3)
     told = make_env(skill, "train", base_movement=base_movement, index=3, critic_state=True)
     task: Any = told.unwrapped
-    assert "critic_state" not in task.observed_space("laser").spaces
+    assert "critic_state" not in task.observed_space("laser+map").spaces
     assert set(told.observation_space.spaces) - set(plain.observation_space.spaces) == {"critic_state"}
     seen, told_seen = plain.reset(seed=0)[0], told.reset(seed=0)[0]
     plain.action_space.seed(1)

@@ -27,11 +27,11 @@ def fresh(folder: Path, skill: str, nav: bool = True, **config: Any) -> tuple[Tr
     policy = load_train_config(settings).policy
     env = make_env(skill, base_movement=nav)
     torch.manual_seed(3)
-    network = RecurrentPolicy(env.observation_space, env.action_space, fit_policy(policy, skill, "laser", nav))
+    network = RecurrentPolicy(env.observation_space, env.action_space, fit_policy(policy, skill, "laser+map", nav))
     torch.nn.init.normal_(network.action_head.linear.weight)
     weights = folder / "policy.safetensors"
     save_file(network.state_dict(), weights)
-    return TrainedPolicy(skill, "laser", nav, policy, 3, weights), network
+    return TrainedPolicy(skill, "laser+map", nav, policy, 3, weights), network
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_weights_of_another_policy_are_refused_in_one_line(tmp_path: Path, skill
         weights.write_bytes(b"no weights")
     config = load_train_config([f"skill={skill}", "policy.mlp=[9]"]).policy
     with pytest.raises(WeightsError) as error:
-        TrainedPolicy(skill, "laser", True, config, 3, weights)
+        TrainedPolicy(skill, "laser+map", True, config, 3, weights)
     assert str(weights) in str(error.value) and "\n" not in str(error.value)

@@ -17,7 +17,7 @@ from videos.recording import RerunMissing, check_rerun, record_scenario
 
 STEPS = 150
 ZOO = Agent(skills="zoo")
-SHORT: Any = ("tidy_house", "val", 1, "laser", ZOO, chain_limits(STEPS, {}))
+SHORT: Any = ("tidy_house", "val", 1, "laser+map", ZOO, chain_limits(STEPS, {}))
 
 
 def test_without_rerun_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

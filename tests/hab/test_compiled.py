@@ -1,0 +1,170 @@
+"""Compiled code against the slow code it replaced (naive.py), and the range sensors against MuJoCo's own rays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mujoco
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hab import robot, sensors
+from hab.episodes import load_grid
+from hab.mapping import LaserMap
+from hab.mujoco.rays import HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS, RangeSensors
+from hab.navgrid import NavGrid
+from hab.nearby import Nearby
+from skills import make_env
+
+seeds = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+# -- range sensors -----------------------------------------------------------------------------------------------------
+
+
+def own_rays(
+    model: mujoco.MjModel, data: mujoco.MjData, base: NDArray[np.float64], origin: NDArray[np.float64],
+    directions: NDArray[np.float64], max_m: float,
+) -> NDArray[np.float32]:  # fmt: skip
+    """What `mj_multiRay` says of the same rays; it answers -1 for nothing, and may see beyond the cutoff."""
+    cos, sin = math.cos(base[2]), math.sin(base[2])
+    turn = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
+    ranges, geoms = np.zeros(len(directions)), np.zeros(len(directions), np.int32)
+    start = turn @ origin + (base[0], base[1], 0.0)
+    flat, seen = (directions @ turn.T).reshape(-1), np.array([1, 0, 0, 0, 0, 0], np.uint8)
+    mujoco.mj_multiRay(model, data, start, flat, seen, True, -1, geoms, ranges, None, len(directions), 2.0 * max_m)
+    return (np.minimum(np.where(ranges < 0.0, max_m, ranges), max_m) / max_m).astype(np.float32)
+
+
+def compare(model: mujoco.MjModel, data: mujoco.MjData, base: NDArray[np.float64]) -> None:
+    ranges = RangeSensors(model)
+    laser = own_rays(model, data, base, robot.LASER_POS, LASER_DIRECTIONS, robot.LASER_MAX_M)
+    head = own_rays(model, data, base, robot.HEAD_CAMERA_POS, HEAD_SCAN_DIRECTIONS, robot.HEAD_SCAN_MAX_M)
+    np.testing.assert_allclose(ranges.laser(data, base), laser, atol=1e-6)
+    np.testing.assert_allclose(ranges.head_scan(data, base), head, atol=1e-6)
+
+
+SHAPES = {"box": mujoco.mjtGeom.mjGEOM_BOX, "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER}
+SHAPES |= {"sphere": mujoco.mjtGeom.mjGEOM_SPHERE, "plane": mujoco.mjtGeom.mjGEOM_PLANE}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6))
+def test_rays_meet_shapes_where_mujocos_do(seed: int) -> None:
+    """Shapes of any size, leaning or upright, near, far, behind, around the sensor and beyond its range."""
+    rng = np.random.default_rng(seed)
+    spec = mujoco.MjSpec()
+    for _ in range(int(rng.integers(1, 12))):
+        kind = rng.choice(["box", "box", "cylinder", "sphere", "plane"], p=[0.3, 0.25, 0.25, 0.15, 0.05])
+        away = rng.choice([0.2, 1.0, 3.0, 9.0])
+        geom = spec.worldbody.add_geom(
+            type=SHAPES[str(kind)], size=rng.choice([0.02, 0.3, 2.0], 3) * rng.uniform(0.5, 1.5, 3)
+        )
+        geom.pos = (*rng.uniform(-away, away, 2), rng.uniform(-0.2, 1.5))
+        if kind == "plane":
+            geom.pos, geom.size = (0.0, 0.0, rng.uniform(-0.3, 0.2)), (0.0, 0.0, 0.01)
+        elif rng.random() < 0.5:
+            geom.quat = rng.standard_normal(4)
+        else:
+            yaw = rng.uniform(-math.pi, math.pi)
+            geom.quat = (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    compare(model, data, np.array([*rng.uniform(-0.5, 0.5, 2), rng.uniform(-10.0, 10.0)]))
+
+
+@pytest.mark.parametrize("skill", ["pick", "open_fridge"])
+def test_rays_meet_an_apartment_where_mujocos_do(skill: str) -> None:
+    env: Any = make_env(skill, "train").unwrapped
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    sim = env.sim
+    for _ in range(60):
+        env.step(env.action_space.sample())
+        compare(sim.model, sim.data, sim.base)
+
+
+def test_what_no_ray_can_meet_is_refused() -> None:
+    spec = mujoco.MjSpec()
+    spec.worldbody.add_geom(name="egg", type=mujoco.mjtGeom.mjGEOM_ELLIPSOID, size=(0.1, 0.2, 0.3))
+    with pytest.raises(ValueError, match="'egg'"):
+        RangeSensors(spec.compile())
+
+
+# -- what is worked out from them --------------------------------------------------------------------------------------
+
+
+def scans(rng: np.random.Generator, rays: int) -> NDArray[np.float32]:
+    """Ranges as rooms have them: some rays meet nothing."""
+    ranges = rng.uniform(0.02, 1.1, rays) * rng.choice([0.2, 1.0])
+    return np.minimum(ranges, 1.0).astype(np.float32)
+
+
+@seeds
+@given(st.integers(0, 10**6), st.sampled_from([1.5, 12.0]))
+def test_the_map_and_its_ways_are_those_of_the_slow_one(seed: int, room_m: float) -> None:
+    rng = np.random.default_rng(seed)
+    drawn, slow = LaserMap(room_m), naive.LaserMap(room_m)
+    goal = tuple(rng.uniform(-13.0, 13.0, 2).tolist())
+    x, y, yaw = 0.0, 0.0, float(rng.uniform(-math.pi, math.pi))
+    for _ in range(12):
+        laser, head = scans(rng, robot.LASER_RAYS), scans(rng, robot.HEAD_SCAN_RAYS)
+        drawn.read(x, y, yaw, laser, head)
+        slow.read(x, y, yaw, laser, head)
+        np.testing.assert_array_equal(drawn.route(x, y, yaw, goal), slow.route(x, y, yaw, goal))
+        x, y, yaw = x + float(rng.normal(0.0, 1.0)), y + float(rng.normal(0.0, 1.0)), yaw + float(rng.normal(0.0, 0.3))
+
+
+@seeds
+@given(st.integers(0, 10**6))
+def test_what_is_near_is_that_of_the_slow_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    near, slow = Nearby(), naive.Nearby()
+    place = np.array([*rng.uniform(-1.0, 1.0, 2), rng.uniform(0.3, 1.1)])
+    for _ in range(40):
+        pose = (float(rng.uniform(-1.0, 1.0)), float(rng.uniform(-1.0, 1.0)), float(rng.uniform(-math.pi, math.pi)))
+        head = scans(rng, robot.HEAD_SCAN_RAYS)
+        hand = place + rng.normal(0.0, 0.2, 3) if rng.random() < 0.5 else None
+        np.testing.assert_array_equal(near.read(head, pose, place, hand), slow.read(head, pose, place, hand))
+
+
+def test_readings_are_those_of_rotation_matrices() -> None:
+    env: Any = make_env("pick", "train").unwrapped
+    env.reset(seed=1)
+    env.action_space.seed(1)
+    rng = np.random.default_rng(0)
+    for held in (False, True):
+        if held:
+            env.sim.hold(env.goal.object)
+        for _ in range(20):
+            env.sim.step(env.action_space.sample() | {"grip_action": np.full(1, 1.0 if held else -1.0, np.float32)})
+            points = rng.uniform(-3.0, 3.0, (3, 3))
+            row, expected = sensors.sense(env.sim, points), naive.readings(env.sim, points)
+            for key, span in sensors.SENSED.items():
+                np.testing.assert_allclose(row[span], expected[key], atol=1e-6)
+            np.testing.assert_allclose(row[sensors.SIZE : sensors.SIZE + 9], expected["in_ee"], atol=1e-5)
+            np.testing.assert_allclose(row[sensors.SIZE + 9 :], expected["polar"], atol=1e-5)
+
+
+# -- the floor ---------------------------------------------------------------------------------------------------------
+
+
+@seeds
+@given(st.integers(0, 10**6))
+def test_clearances_are_the_least_distances(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    grid: NavGrid = load_grid(7)
+    boxes = [(*rng.uniform(-4.0, 8.0, 2), rng.uniform(-4.0, 4.0), *rng.uniform(0.05, 1.0, 2)) for _ in range(4)]
+    expected, tall = grid.clearance, grid.tall_clearance
+    for box in boxes:
+        distance = naive.box_distance(grid._xs, grid._ys, *box)
+        expected, tall = np.minimum(expected, distance), np.minimum(tall, distance)
+    stood = grid.with_boxes(boxes)
+    np.testing.assert_array_equal(stood.clearance, expected)
+    np.testing.assert_array_equal(stood.tall_clearance, tall)
