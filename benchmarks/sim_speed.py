@@ -1,9 +1,11 @@
-"""How fast the embedded simulator is: control steps per second in Tidy House under random actions.
+"""How fast the embedded simulator is: control steps per second in Tidy House, decisions per second in skills, under
+random actions.
 
-The same run measures bare physics (`mj_step` with the very same controls, from the very same state) and bare rendering,
-chunk by chunk in turn, and within the steps how much time MuJoCo's physics and rays take: the rest is Python's.
-`python benchmarks/sim_speed.py` prints a table; `--json FILE` writes the figures, `--quick` takes 10 seconds instead of
-a minute.
+Tidy House: the same run measures bare physics (`mj_step` with the very same controls, from the very same state) and
+bare rendering, chunk by chunk in turn, and within the steps how much time MuJoCo's physics and the rays take: the rest
+is Python's. Skills: a decision is an action held for three control steps and one observation; the shares are of the
+time of stepping alone, and resets are told apart. `python benchmarks/sim_speed.py` prints a table; `--json FILE` writes
+the figures, `--quick` takes 20 seconds instead of two minutes.
 """
 
 from __future__ import annotations
@@ -25,14 +27,21 @@ import numpy as np
 
 import hab  # noqa: F401 - registers the environments
 from hab.actions import CONTROL_HZ, PHYSICS_HZ
-from hab.mujoco.render import RenderingUnavailable
+from hab.mapping import LaserMap
+from hab.mujoco.rays import RangeSensors
+from hab.mujoco.render import HeadCamera, RenderingUnavailable
 from hab.mujoco.simulator import MujocoSimulator
+from hab.nearby import Nearby
+from hab.observation_sets import DEPTH, LASER, LASER_MAP
+from skills import make_env
 
 CHUNK = 150
 """Control steps after which the contenders take turns."""
+ACTION_REPEAT = 3
+SKILLS = ("pick", "navigate", "open_fridge")
 TARGETS = {
     "laser control_steps_per_s": ">= 2000",
-    "laser python_overhead": "<= 0.25",
+    "laser python_overhead": "<= 0.15",
     "depth control_steps_per_s_two_processes": ">= 500",
     "reset_ms": "<= 50",
 }
@@ -62,28 +71,37 @@ def timed(work: Callable[[Any], object], items: Iterable[Any]) -> float:
 
 
 class Stopwatch:
-    """Times MuJoCo's functions where the simulator calls them."""
+    """Times functions where they are called, by part: MuJoCo's, the range sensors', and what is computed from them."""
 
-    NAMES = ("mj_step", "mj_kinematics", "mj_multiRay")
+    PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
+        "physics": ((mujoco, "mj_step"), (mujoco, "mj_kinematics")),
+        "ranges": ((RangeSensors, "laser"), (RangeSensors, "head_scan")),
+        "map": ((LaserMap, "read"), (LaserMap, "route"), (Nearby, "read")),
+        "rendering": ((HeadCamera, "depth"),),
+    }
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self._originals = {name: getattr(mujoco, name) for name in self.NAMES}
+        self.seconds = dict.fromkeys(self.PARTS, 0.0)
+        self._originals: list[tuple[Any, str, Any]] = []
 
     def __enter__(self) -> Stopwatch:
-        for name, function in self._originals.items():
-            setattr(mujoco, name, self._watched(function))
+        for part, functions in self.PARTS.items():
+            for owner, name in functions:
+                original = getattr(owner, name)
+                self._originals.append((owner, name, original))
+                setattr(owner, name, self._watched(part, original))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name, function in self._originals.items():
-            setattr(mujoco, name, function)
+        for owner, name, original in self._originals:
+            setattr(owner, name, original)
 
-    def _watched(self, function: Callable[..., None]) -> Callable[..., None]:
-        def call(*arguments: Any) -> None:
+    def _watched(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
             start = time.perf_counter()
-            function(*arguments)
-            self.seconds += time.perf_counter() - start
+            answer = function(*arguments)
+            self.seconds[part] += time.perf_counter() - start
+            return answer
 
         return call
 
@@ -106,11 +124,55 @@ def measure_laser(chunks: int) -> dict[str, float]:
         if seed >= 0:  # the first chunk warms up
             env_s.append(whole)
             physics_s.append(physics)
-            python_shares.append(1.0 - watch.seconds / watched)
+            python_shares.append(1.0 - sum(watch.seconds.values()) / watched)
     return {
         "control_steps_per_s": CHUNK / statistics.median(env_s),
         "bare_physics_steps_per_s": CHUNK / statistics.median(physics_s),
         "python_overhead": statistics.median(python_shares),
+    }
+
+
+def measure_skill(skill: str, obs: str, chunks: int) -> dict[str, float]:
+    """Decisions of a skill's task, shares of a decision's time by part, and what resets take of all."""
+    env = make_env(skill, "train", obs=obs, action_repeat=ACTION_REPEAT)
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(CHUNK)]
+    for action in actions:
+        if "rearrange_stop" in action:
+            action["rearrange_stop"][:] = -1.0
+    rates, reset_shares, shares = [], [], []
+    for number in range(-1, chunks):
+        env.reset(seed=max(0, number))
+        step_s = reset_s = 0.0
+        for action in actions:
+            start = time.perf_counter()
+            *_, terminated, truncated, _ = env.step(action)
+            step_s += time.perf_counter() - start
+            if terminated or truncated:
+                start = time.perf_counter()
+                env.reset()
+                reset_s += time.perf_counter() - start
+        env.reset(seed=max(0, number))
+        with Stopwatch() as watch:
+            watched = 0.0
+            for action in actions:
+                start = time.perf_counter()
+                *_, terminated, truncated, _ = env.step(action)
+                watched += time.perf_counter() - start
+                if terminated or truncated:
+                    break
+        if number >= 0:  # the first chunk warms up
+            rates.append(CHUNK / step_s)
+            reset_shares.append(reset_s / (step_s + reset_s))
+            shares.append({part: seconds / watched for part, seconds in watch.seconds.items()})
+    env.close()
+    parts = {f"{part}_share": statistics.median(share[part] for share in shares) for part in Stopwatch.PARTS}
+    return {
+        "decisions_per_s": statistics.median(rates),
+        **parts,
+        "python_share": 1.0 - sum(parts.values()),
+        "reset_share_of_all": statistics.mean(reset_shares),
     }
 
 
@@ -226,11 +288,14 @@ def measure_reset_ms(resets: int) -> float:
 
 def measure(quick: bool) -> dict[str, Any]:
     chunks = 5 if quick else 30
-    results: dict[str, Any] = {"laser": measure_laser(chunks)}
+    results: dict[str, Any] = {"laser": measure_laser(chunks), "skills": {}}
+    for skill in SKILLS:
+        results["skills"][skill] = {obs: measure_skill(skill, obs, chunks) for obs in (LASER, LASER_MAP)}
     try:
         depth = measure_depth(chunks)
         depth["control_steps_per_s_two_processes"], depth["env_process_rss_mb"] = measure_two_depth_processes(chunks)
         results["depth"] = depth
+        results["skills"]["pick"][DEPTH] = measure_skill("pick", DEPTH, chunks)
     except RenderingUnavailable as error:
         print(error)
         results["depth"] = {"control_steps_per_s": None, "bare_render_fps": None}
@@ -240,9 +305,12 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def print_table(results: dict[str, Any]) -> None:
-    rows = {f"{group} {key}": value for group in ("laser", "depth") for key, value in results[group].items()} | {
-        key: results[key] for key in ("reset_ms", "env_process_rss_mb")
+    groups = {group: results[group] for group in ("laser", "depth")}
+    groups |= {
+        f"{skill}, {obs}:": figures for skill, sets in results["skills"].items() for obs, figures in sets.items()
     }
+    rows = {f"{group} {key}": value for group, figures in groups.items() for key, value in figures.items()}
+    rows |= {key: results[key] for key in ("reset_ms", "env_process_rss_mb")}
     for name, value in rows.items():
         figure = "-" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
         print(f"{name:45} {figure:>10}  {TARGETS.get(name, '')}")

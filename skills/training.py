@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hab.actions import ARM, BASE, GRIP, STOP
-from hab.observation_sets import OBSERVATION_SETS
+from hab.observation_sets import DEFAULT, DEPTH, OBSERVATION_SETS
 from skills import TASKS, make_env
 
 if TYPE_CHECKING:
@@ -30,7 +30,11 @@ def task_class(skill: str) -> type[SkillTask[Any]]:
 
 def env_factory(skill: str, **task: Any) -> MakeEnv:
     """Return what makes the skill's training environment (`task`: skills/task.py); picklable, and free of torch."""
-    return partial(make_env, skill, split="train", **task)
+    if task.get("obs", DEFAULT) == DEPTH:
+        return partial(make_env, skill, split="train", **task)
+    from skills.environments import make_training_env  # loads MuJoCo
+
+    return partial(make_training_env, skill, **task)
 
 
 def fit_policy(policy: PolicyConfig, skill: str, obs: str, base_movement: bool) -> PolicyConfig:

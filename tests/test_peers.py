@@ -105,7 +105,7 @@ def test_flat_task_is_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     import tasks
 
     monkeypatch.setenv(tasks.LOG_VARIABLE, str(tmp_path))
-    flat, task = tasks.make("pick"), make_env("pick", split="train", action_repeat=tasks.ACTION_REPEAT)
+    flat, task = tasks.make("pick"), make_env("pick", split="train", obs="laser", action_repeat=tasks.ACTION_REPEAT)
     seen, _ = flat.reset(seed=3)
     expected, _ = task.reset(seed=3)
     rng = np.random.default_rng(0)

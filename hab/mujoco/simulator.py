@@ -53,7 +53,7 @@ _UNSTABLE = (
 )
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=20)  # as many as val or test have apartments; one takes 6 MB
 def load_model(seed: int) -> mujoco.MjModel:
     """Compile an apartment with all objects and the robot, cached; `Simulator` never changes what it shares."""
     scene = load_scene(seed)

@@ -1,0 +1,25 @@
+"""Makes training environments in env workers, with all that they run imported beforehand.
+
+The server that the workers are forked from imports a factory's module (ver_core/worker_pool.py): MuJoCo, numba and the
+compiled functions are loaded once then, before the first step, and shared. Not for images: a display that MuJoCo has
+opened for rendering does not outlive a fork.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+import hab.mujoco.simulator  # noqa: F401
+import skills.articulated  # noqa: F401
+import skills.navigate  # noqa: F401
+import skills.pick  # noqa: F401
+import skills.place  # noqa: F401
+import skills.rearrange  # noqa: F401
+from skills import make_env
+
+
+def make_training_env(skill: str, **task: Any) -> gymnasium.Env[Any, Any]:
+    """Return a skill's task (the arguments: skills/task.py) on its training starts."""
+    return make_env(skill, split="train", **task)
