@@ -2,7 +2,8 @@
 
 `laser`: habitat-lab's keys, the base laser and the head scan: what the robot senses. `laser+map`: that, and what is
 computed from it: the robot's own map and the way on it, surfaces near the goal, the arm's geometry, the drives' effort,
-what has been so since the call began. `depth`: the head camera's image in place of the two scans.
+what has been so since the call began. `depth`: the head camera's image in place of the two scans, and of what is
+computed all that needs no scan.
 """
 
 from __future__ import annotations

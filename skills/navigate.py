@@ -65,7 +65,7 @@ class Navigate(SkillTask[NavigateState]):
 
     skill = "navigate"
     parts = (BASE, STOP)
-    keys = ("goal_to_agent_gps_compass", "joint")
+    keys = ("goal_to_agent_gps_compass",)
     computed_keys = ("stop_margin", "base_effort", "arm_effort")
     critic_measures = ("dist_to_goal", "geodesic_dist_to_goal", "rot_dist_to_goal")
     max_steps = 1000

@@ -33,7 +33,7 @@ MANIPULATION = tuple(skill for skill in SKILLS if skill != "navigate")
 HAND = {"joint", "is_holding", "relative_resting_position"}
 TOLD = {"arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal"}
 SENSES = {
-    "navigate": {"goal_to_agent_gps_compass", "joint"},
+    "navigate": {"goal_to_agent_gps_compass"},
     "pick": {"obj_start_sensor", *HAND},
     "place": {"obj_goal_sensor", *HAND},
     "rearrange": {"goal_to_agent_gps_compass", "obj_goal_sensor", *HAND},
