@@ -48,7 +48,7 @@ class Learner:
             {"params": [self.log_entropy_coef], "lr": config.entropy_coef_learning_rate},
         ]
         self._rates = [float(group["lr"]) for group in groups]
-        self.optimizer = torch.optim.Adam(groups, eps=config.adam_eps)
+        self.optimizer = torch.optim.Adam(groups, eps=config.adam_eps, fused=True)
         self.rng = np.random.default_rng((config.seed, world.rank, 2))
         self.version = 0
         """Updates made; the version of the weights."""

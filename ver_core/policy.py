@@ -20,6 +20,7 @@ from ver_core.config import TANH_SCALES, ConfigError, PolicyConfig
 from ver_core.distributed import World
 from ver_core.distributions import ActionDistribution, ActionHead
 from ver_core.encoders import SCAN_MIN, VISUALS, ScanEncoder, as_float, visual_encoder
+from ver_core.linear import Linear
 from ver_core.normalizer import Normalizer
 from ver_core.recurrence import run_lstm
 from ver_core.spaces import ActionLayout, ObsLayout
@@ -131,7 +132,7 @@ class RecurrentPolicy(nn.Module):
 def _mlp(size: int, hidden: list[int]) -> nn.Sequential:
     layers: list[nn.Module] = []
     for units in hidden:
-        linear = nn.Linear(size, units)
+        linear = Linear(size, units)
         # A tall orthogonal matrix has short rows: without the factor, few inputs would hardly move a unit.
         nn.init.orthogonal_(linear.weight, gain=math.sqrt(2.0 * max(1.0, units / size)))
         nn.init.zeros_(linear.bias)
