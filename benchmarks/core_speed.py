@@ -41,9 +41,7 @@ OBSERVATION = spaces.Dict(
         "critic_state": spaces.Box(-np.inf, np.inf, (30,), np.float32),
     }
 )
-ACTION = spaces.Dict(
-    {"arm": spaces.Box(-1.0, 1.0, (10,), np.float32), "grip": spaces.Box(-1.0, 1.0, (1,), np.float32)}
-)
+ACTION = spaces.Dict({"arm": spaces.Box(-1.0, 1.0, (10,), np.float32), "grip": spaces.Box(-1.0, 1.0, (1,), np.float32)})
 CRITIC: dict[str, Any] = {"critic_mlp": [256, 256], "critic_keys": ["critic_state"]}
 POLICIES: dict[str, dict[str, Any]] = {
     "feed-forward": {"mlp": [256, 256], "rnn_layers": 0},
