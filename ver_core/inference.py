@@ -60,7 +60,7 @@ class DeviceInference:
 
 
 class Inference:
-    """One version of a policy's weights, copied. The policy is one in training: it has a critic."""
+    """One version of a policy's weights, copied (but for encoders). The policy is one in training: it has a critic."""
 
     @torch.inference_mode()
     def __init__(self, policy: RecurrentPolicy) -> None:

@@ -33,7 +33,7 @@ class Output(NamedTuple):
     value: Tensor
     """(n,): the expected discounted return."""
     state: Tensor
-    """(k, state_size): each sequence's recurrent state after its last step."""
+    """(k, state_size): each sequence's recurrent state after a single step; (0, state_size) after several."""
 
 
 class RecurrentPolicy(nn.Module):

@@ -32,7 +32,7 @@ def wide_columns(rows: int, layout: Layout, state_size: int, device: torch.devic
 
 def native(column: torch.Tensor) -> Native:
     """Return the same memory as an array, where it is a processor's."""
-    return column if column.is_cuda else column.numpy()
+    return column.numpy() if column.device.type == "cpu" else column
 
 
 class Rollout:
