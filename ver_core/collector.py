@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ver_core.inference import DeviceInference, Inference
 from ver_core.policy import RecurrentPolicy
-from ver_core.rollout import WIDE, Rollout, wide_columns
+from ver_core.rollout import WIDE, Native, Rollout, native, wide_columns
 from ver_core.schedulers import Scheduler
 from ver_core.shared_rows import RUNNING, TERMINATED, TRUNCATED, Layout
 from ver_core.worker_pool import Replay, WorkerPool
@@ -69,6 +70,10 @@ class Noise:
         self.used[envs] = used + 1
         return self._values[envs, used % NOISE_BLOCK]
 
+    def middle(self, count: int) -> NDArray[np.float32]:
+        """Return (count, size) numbers for rows whose actions nobody plays."""
+        return np.full((count, self._size), 0.5, np.float32)
+
 
 class Collector:
     """The inference workers of one process, and what they remember of each environment between its steps."""
@@ -85,28 +90,28 @@ class Collector:
     ) -> None:
         n = layout.num_envs
         self.pool, self.scheduler = pool, scheduler
-        self._weights = (policy, 0)
         self._layout, self._device = layout, device
+        self.use(policy, 0)
         self.episodes: deque[dict[str, float | str]] = deque(maxlen=10_000)
         """What finished episodes came to; the caller takes them out."""
         self._noise = Noise((*seed, 1), n, policy.noise_size)
         # What every environment's next or pending step starts from.
-        self._state = torch.zeros((n, policy.state_size), device=device)
-        self._last_action = torch.zeros((n, layout.action), device=device)
-        self._no_action = torch.from_numpy(policy.action_layout.none).to(device)
+        self._state: Native = native(torch.zeros((n, policy.state_size), device=device))
+        self._last_action: Native = native(torch.zeros((n, layout.action), device=device))
+        self._no_action = self._native(policy.action_layout.none)
         self._begin = np.ones(n, np.bool_)
         # Actions since the environment's seed; None: too many of them.
         self._history: list[list[NDArray[np.float32]] | None] = [[] for _ in range(n)]
         self._group = np.zeros(n, np.int64)
         # The step that is in flight, or has come back and waits to be completed.
         self._pending = np.zeros(n, np.bool_)
-        self._wide = wide_columns(n, layout, policy.state_size, device)
+        wide = wide_columns(n, layout, policy.state_size, device)
+        self._wide = {name: native(column) for name, column in wide.items()}
         self._log_prob, self._value = np.zeros(n, np.float32), np.zeros(n, np.float32)
         self._start, self._version = np.zeros(n, np.bool_), np.zeros(n, np.int64)
         self._sent_at = np.full(n, np.nan)
         self._cycle_s, self._cycles = np.zeros(n), np.zeros(n, np.int64)
         self._waiting: list[int] = []
-        self._one_step: dict[int, torch.Tensor] = {}
         self._taking, self._booking = threading.Lock(), threading.Lock()
         self._in_service = 0
         self._threads = ThreadPoolExecutor(workers - 1, "inference") if workers > 1 else None
@@ -117,7 +122,7 @@ class Collector:
 
         Its weights must not change while a rollout is being collected.
         """
-        self._weights = (policy, version)
+        self._weights = (Inference(policy) if self._device.type == "cpu" else DeviceInference(policy)), version
 
     def collect(
         self,
@@ -181,10 +186,10 @@ class Collector:
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from a snapshot; the pool must have been started with its `replays`."""
         self._noise.used[:] = saved["noise_used"]
-        self._state.copy_(saved["state"])
-        self._last_action.copy_(saved["last_action"])
+        self._state[:] = saved["state"]
+        self._last_action[:] = saved["last_action"]
         for name, column in self._wide.items():
-            column.copy_(saved["wide"][name])
+            column[:] = saved["wide"][name]
         for name in ("begin", "group", "pending", "log_prob", "value", "start", "version"):
             getattr(self, f"_{name}")[:] = np.asarray(saved[name])
         self._history = [list(replay.actions) for replay in replays(saved)]
@@ -255,7 +260,6 @@ class Collector:
             self._waiting = [other for other in self._waiting if other != env]
         self.pool.lost.clear()
 
-    @torch.inference_mode()
     def _serve(self, envs: NDArray[np.int64], act: bool, rollout: Rollout) -> None:
         """Answer the environments' requests and complete the steps that led to them."""
         rows, n = self.pool.rows, len(envs)
@@ -265,37 +269,31 @@ class Collector:
         ended = status != RUNNING
         if ended.any():
             self._note_episodes(envs[ended])
-        self._begin[envs] |= ended
+            self._begin[envs] |= ended
         begin = self._begin[envs]
-        index = torch.from_numpy(envs).to(self._device)
+        index = self._native(envs)
         state, previous = self._state[index], self._last_action[index]
         cut = np.flatnonzero(status == TRUNCATED)
+        noise = self._noise.draw(envs) if act else self._noise.middle(n)
         if len(cut):
             # The final observation of a truncated episode is one more row, which goes on from the episode's state.
             floats = np.concatenate((floats, rows.final_floats[envs[cut]]))
             bytes_ = np.concatenate((bytes_, rows.final_bytes[envs[cut]]))
-            where = torch.from_numpy(cut).to(self._device)
-            state, previous = torch.cat((state, state[where])), torch.cat((previous, previous[where]))
+            again = self._native(np.append(np.arange(n), cut))
+            state, previous = state[again], previous[again]
+            noise = np.concatenate((noise, self._noise.middle(len(cut))))
         if begin.any():
-            fresh = torch.from_numpy(np.flatnonzero(begin)).to(self._device)
+            fresh = self._native(np.flatnonzero(begin))
             state[fresh], previous[fresh] = 0.0, self._no_action
-        floats_d, bytes_d = torch.from_numpy(floats).to(self._device), torch.from_numpy(bytes_).to(self._device)
-        policy, version = self._weights
-        out = policy(floats_d, bytes_d, previous, state, self._batch_sizes(len(floats)))
+        inference, version = self._weights
+        seen = self._native(floats), self._native(bytes_), previous, state
+        answer = inference(*seen, self._native(noise))
+        values = answer.value
         if act:
-            noise = self._noise.draw(envs)
-            if len(cut):
-                noise = np.concatenate((noise, np.full((len(cut), noise.shape[1]), 0.5, np.float32)))
-            action = out.distribution.sample(torch.from_numpy(noise).to(self._device))
-            # One transfer for all that the processor needs.
-            columns = torch.cat((action, out.distribution.log_prob(action)[:, None], out.value[:, None]), 1)
-            known = columns.cpu().numpy()
-            flat, log_prob, values = known[:n, :-2], known[:n, -2], known[:, -1]
+            flat = answer.host_action[:n]
             rows.action[envs] = flat
             if self._threads is None:  # the rest is done while they step
                 self.pool.send(envs.tolist())
-        else:
-            values = out.value.cpu().numpy()
         next_value = np.where(status == TERMINATED, 0.0, values[:n])
         next_value[cut] = values[n:]
         with self._booking:
@@ -303,13 +301,13 @@ class Collector:
                 self._complete(rollout, envs, index, reward, next_value)
             elif pending.any():
                 some = np.flatnonzero(pending)
-                self._complete(rollout, envs[some], index[torch.from_numpy(some)], reward[some], next_value[some])
+                self._complete(rollout, envs[some], self._native(envs[some]), reward[some], next_value[some])
             self._pending[envs] = act
             if act:
-                self._depart(envs, index, (floats_d[:n], bytes_d[:n], previous[:n], state[:n], action[:n]))
-                self._log_prob[envs], self._value[envs], self._version[envs] = log_prob, values[:n], version
-                self._start[envs], self._begin[envs] = begin, False
-                self._state[index], self._last_action[index] = out.state[:n], action[:n]
+                self._depart(envs, index, (*(column[:n] for column in seen), answer.action[:n]))
+                self._log_prob[envs], self._value[envs] = answer.log_prob[:n], values[:n]
+                self._version[envs], self._start[envs], self._begin[envs] = version, begin, False
+                self._state[index], self._last_action[index] = answer.state[:n], answer.action[:n]
                 for env, row in zip(envs.tolist(), flat, strict=True):
                     history = self._history[env]
                     if history is not None:
@@ -324,19 +322,19 @@ class Collector:
         self,
         rollout: Rollout,
         envs: NDArray[np.int64],
-        index: torch.Tensor,
+        index: Native,
         reward: NDArray[np.float32],
         next_value: NDArray[np.float32],
     ) -> None:
         """Write pending steps, whose outcome is known now, to the rollout."""
         rows = rollout.extend(len(envs))
         for name in WIDE:
-            rollout.wide[name][rows] = self._wide[name][index]
+            rollout.native[name][rows] = self._wide[name][index]
         rollout.env[rows], rollout.start[rows], rollout.version[rows] = envs, self._start[envs], self._version[envs]
         rollout.log_prob[rows], rollout.value[rows] = self._log_prob[envs], self._value[envs]
         rollout.reward[rows], rollout.next_value[rows] = reward, next_value
 
-    def _depart(self, envs: NDArray[np.int64], index: torch.Tensor, columns: tuple[torch.Tensor, ...]) -> None:
+    def _depart(self, envs: NDArray[np.int64], index: Native, columns: tuple[Native, ...]) -> None:
         """Remember the steps just sent off."""
         for name, column in zip(WIDE, columns, strict=True):
             self._wide[name][index] = column
@@ -347,6 +345,10 @@ class Collector:
         self._cycles[envs] += known
         self._sent_at[envs] = now
 
+    def _native(self, array: NDArray[Any]) -> Native:
+        """Return an array as the device's columns take it."""
+        return array if self._device.type == "cpu" else torch.from_numpy(array).to(self._device)
+
     def _note_episodes(self, envs: NDArray[np.int64]) -> None:
         for env in envs.tolist():
             episode = self.pool.episode(env)
@@ -355,11 +357,6 @@ class Collector:
             if self.pool.rows.group[env] != self._group[env]:
                 self._group[env] = self.pool.rows.group[env]
                 self._history[env] = []
-
-    def _batch_sizes(self, count: int) -> torch.Tensor:
-        if count not in self._one_step:
-            self._one_step[count] = torch.tensor([count])
-        return self._one_step[count]
 
 
 def afresh(saved: dict[str, Any], groups: dict[int, int]) -> dict[str, Any]:
@@ -387,6 +384,8 @@ def replays(saved: dict[str, Any]) -> list[Replay]:
     ]
 
 
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
+def _copy(column: Native) -> torch.Tensor:
     """Copy to the processor's memory: another process that reads it may not have this device."""
-    return tensor.detach().to("cpu", copy=True)
+    if isinstance(column, torch.Tensor):
+        return column.detach().to("cpu", copy=True)
+    return torch.from_numpy(column.copy())

@@ -22,17 +22,17 @@ from ver_core.spaces import ActionLayout, ActionPart
 
 _KINDS = ("gaussian", "bernoulli", "categorical")
 
-_EDGE = 2.0**-24
+EDGE = 2.0**-24
 """Distance from 1 of the next smaller float32. Uniforms are kept so far from 0 and 1, whose Gaussians are infinite."""
 
-_NEVER = -1e30
+NEVER = -1e30
 """The logit of a choice that does not exist: its probability is exactly 0, and times the logit still 0 (not nan)."""
 
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class _Entries(Protocol):
-    """Entries (n, a) of the same kind; `uniforms` are (n, a) in [_EDGE, 1 - _EDGE]."""
+    """Entries (n, a) of the same kind; `uniforms` are (n, a) in [EDGE, 1 - EDGE]."""
 
     def sample(self, uniforms: Tensor) -> Tensor: ...
     def mode(self) -> Tensor: ...
@@ -53,11 +53,11 @@ class _Gaussian:
 
     def log_prob(self, actions: Tensor) -> Tensor:
         z = (actions - self.mean) / self.std
-        return -0.5 * (z * z).sum(dim=1) - (self.log_std.sum() + self.log_std.numel() * _HALF_LOG_2PI)
+        return -0.5 * (z * z).sum(dim=1) - (self.log_std.sum() + self.log_std.numel() * HALF_LOG_2PI)
 
     def entropy(self) -> Tensor:
         """Return the differential entropy, log(std sqrt(2 pi e)) an entry, which is the same for all rows."""
-        total = self.log_std.sum() + self.log_std.numel() * (_HALF_LOG_2PI + 0.5)
+        total = self.log_std.sum() + self.log_std.numel() * (HALF_LOG_2PI + 0.5)
         return total.expand(self.mean.shape[0])
 
 
@@ -86,7 +86,7 @@ class _Bernoulli:
 
 class _Categorical:
     def __init__(self, logits: Tensor) -> None:
-        """Take logits (n, c, K) of c entries; `_NEVER` where an entry has fewer than K choices."""
+        """Take logits (n, c, K) of c entries; `NEVER` where an entry has fewer than K choices."""
         self.log_p = functional.log_softmax(logits, dim=2)
 
     def sample(self, uniforms: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ class ActionDistribution:
 
     def sample(self, noise: Tensor) -> Tensor:
         """Return actions (n, A) by inverting the cumulative distribution at `noise` (n, noise_size) in (0, 1)."""
-        uniforms = self._group(noise.float().clamp(_EDGE, 1.0 - _EDGE))
+        uniforms = self._group(noise.float().clamp(EDGE, 1.0 - EDGE))
         return self._flatten([kind.sample(u) for kind, u in zip(self._kinds, uniforms, strict=True)])
 
     def play(self, noise: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class ActionDistribution:
         A stop, or a letting go, that is drawn once in a hundred steps would come too soon; while what is drawn in a
         motion frees a policy without memory from where it would stand still for ever.
         """
-        uniforms = self._group(noise.float().clamp(_EDGE, 1.0 - _EDGE))
+        uniforms = self._group(noise.float().clamp(EDGE, 1.0 - EDGE))
         pairs = zip(self._kinds, uniforms, strict=True)
         return self._flatten([k.sample(u) if isinstance(k, _Gaussian) else k.mode() for k, u in pairs])
 
@@ -256,7 +256,7 @@ class ActionHead(nn.Module):
         if kind == "bernoulli":
             return _Bernoulli(parameters, self.low, self.high)
         if self.padding is not None:
-            parameters = functional.pad(parameters, (0, 1), value=_NEVER)[:, self.padding]
+            parameters = functional.pad(parameters, (0, 1), value=NEVER)[:, self.padding]
         return _Categorical(parameters.reshape(parameters.shape[0], -1, self.most_choices))
 
 

@@ -17,7 +17,7 @@ from ver_core.distributed import World
 from ver_core.policy import Output, RecurrentPolicy
 from ver_core.returns import gae, sampling_weights, vtrace
 from ver_core.rollout import Rollout
-from ver_core.sequences import Packed, mini_batches, pack
+from ver_core.sequences import Packed, mini_batches, pack, split
 
 
 class LearningFailure(RuntimeError):
@@ -48,7 +48,7 @@ class Learner:
             {"params": [self.log_entropy_coef], "lr": config.entropy_coef_learning_rate},
         ]
         self._rates = [float(group["lr"]) for group in groups]
-        self.optimizer = torch.optim.Adam(groups, eps=config.adam_eps)
+        self.optimizer = torch.optim.Adam(groups, eps=config.adam_eps, fused=True)
         self.rng = np.random.default_rng((config.seed, world.rank, 2))
         self.version = 0
         """Updates made; the version of the weights."""
@@ -68,7 +68,7 @@ class Learner:
             self.estimate_returns(rollout)
         rows = rollout.rows(multiple_of=config.mini_batches)
         columns = self._columns(rollout, rows)
-        sequences = rollout.sequences_of(rows)
+        sequences = split(rollout.sequences_of(rows), config.sequence_length)
         lag, ages = self.version - rollout.version[rows], rollout.ages(rows)
         sums: dict[str, torch.Tensor] = {}
         for _ in range(config.epochs):

@@ -11,6 +11,8 @@ LIMIT = 5.0
 """Normalised values are clipped to this, so that what was never seen before cannot upset the network."""
 _LEAST_STD = 0.1
 """What hardly varies is not blown up: a bit that is nearly always 0 must not become a 30 when it is 1."""
+_BLOCK = 256
+"""Rows whose statistics are added up at once."""
 
 
 class Normalizer(nn.Module):
@@ -28,8 +30,12 @@ class Normalizer(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return (n, size), normalised and clipped; as they are before the first `learn`."""
-        std = self.variance.sqrt().clamp_min(_LEAST_STD).float()
-        return ((rows - self.mean.float()) / std).clamp(-LIMIT, LIMIT)
+        mean, std = self.moments()
+        return ((rows - mean) / std).clamp(-LIMIT, LIMIT)
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Return the mean and the deviation to divide by, (size,) each, as float32."""
+        return self.mean.float(), self.variance.sqrt().clamp_min(_LEAST_STD).float()
 
     def settle(self) -> None:
         """Learn no more: a network that has been trained on rows as they are normalised now depends on it."""
@@ -40,11 +46,14 @@ class Normalizer(nn.Module):
         """Take (n, size) more rows, and those of the other processes, into account (Chan et al. 1983)."""
         if self.count.isinf():
             return
-        wide = rows.double()
-        # About the present mean, for the sums' precision.
-        off = wide - self.mean
-        sums = world.sum([float(len(wide)), *off.sum(0).tolist(), *off.square().sum(0).tolist()])
         size = len(self.mean)
+        off_sum, square_sum = self.mean.new_zeros(size), self.mean.new_zeros(size)
+        for block in rows.split(_BLOCK):  # which stays in the processor's caches
+            # About the present mean, for the sums' precision.
+            off = block - self.mean
+            off_sum += off.sum(0)
+            square_sum += off.square_().sum(0)
+        sums = world.sum([float(len(rows)), *off_sum.tolist(), *square_sum.tolist()])
         count = sums[0]
         first, second = self.mean.new_tensor(sums[1 : 1 + size]), self.mean.new_tensor(sums[1 + size :])
         total = self.count + count

@@ -20,6 +20,7 @@ from ver_core.config import TANH_SCALES, ConfigError, PolicyConfig
 from ver_core.distributed import World
 from ver_core.distributions import ActionDistribution, ActionHead
 from ver_core.encoders import SCAN_MIN, VISUALS, ScanEncoder, as_float, visual_encoder
+from ver_core.linear import linear_tanh
 from ver_core.normalizer import Normalizer
 from ver_core.recurrence import run_lstm
 from ver_core.spaces import ActionLayout, ObsLayout
@@ -32,7 +33,7 @@ class Output(NamedTuple):
     value: Tensor
     """(n,): the expected discounted return."""
     state: Tensor
-    """(k, state_size): each sequence's recurrent state after its last step."""
+    """(k, state_size): each sequence's recurrent state after a single step; (0, state_size) after several."""
 
 
 class RecurrentPolicy(nn.Module):
@@ -56,7 +57,7 @@ class RecurrentPolicy(nn.Module):
         self.state_size: int = 2 * config.rnn_layers * config.rnn_size
         """Floats of recurrent state of one environment: (h or c, layer, unit), flattened; 0 without an LSTM."""
 
-        self.inputs = _Inputs(self.obs_layout, self.action_layout, config)
+        self.inputs = Inputs(self.obs_layout, self.action_layout, config)
         size = self.inputs.features
         self.mlp = _mlp(size, config.mlp)
         size = config.mlp[-1] if config.mlp else size
@@ -128,7 +129,18 @@ class RecurrentPolicy(nn.Module):
             self.critic.normalizer.learn(self.critic.read(floats), world)
 
 
-def _mlp(size: int, hidden: list[int]) -> nn.Sequential:
+class Mlp(nn.Sequential):
+    """Linear layers, a tanh after each."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return (n, outputs) of (n, inputs)."""
+        for layer in self:
+            if isinstance(layer, nn.Linear):
+                rows = linear_tanh(layer, rows)
+        return rows
+
+
+def _mlp(size: int, hidden: list[int]) -> Mlp:
     layers: list[nn.Module] = []
     for units in hidden:
         linear = nn.Linear(size, units)
@@ -139,7 +151,7 @@ def _mlp(size: int, hidden: list[int]) -> nn.Sequential:
         # of vectors that nobody has normalised.
         layers += [linear, nn.Tanh()]
         size = units
-    return nn.Sequential(*layers)
+    return Mlp(*layers)
 
 
 class Critic(nn.Module):
@@ -178,7 +190,7 @@ def _value_head(features: int) -> nn.Linear:
     return head
 
 
-class _Inputs(nn.Module):
+class Inputs(nn.Module):
     """Observations and previous actions as one row of features: images, scans, vectors, then the action."""
 
     fine: Tensor | None
@@ -213,6 +225,10 @@ class _Inputs(nn.Module):
                 self.features += math.prod(shape)
         self.only_floats: bool = not self.encoded and not observation.bytes and len(shapes) == len(observation.keys)
         """The float row is what goes in, as it is."""
+        seen = [key for key in observation.keys if key.name in self.vectors]
+        plain = not self.encoded and not any(key.byte for key in seen)
+        self.columns = torch.tensor([c for key in seen for c in range(key.start, key.stop)]) if plain and seen else None
+        """Of the float row: all that goes in but the action; None if there is more to it."""
         vectors = sum(math.prod(shapes[name]) for name in self.vectors)
         self.normalizer = Normalizer(vectors) if config.normalize_vectors and vectors else None
         columns = _columns(config.tanh_keys, observation)

@@ -12,6 +12,8 @@ from ver_core.sequences import Sequences, find_sequences
 from ver_core.shared_rows import Layout
 
 Columns = dict[str, torch.Tensor]
+Native = Any
+"""A column as it is written fastest: on a processor an array (a view of the tensor), elsewhere the tensor itself."""
 WIDE = ("floats", "bytes", "previous_action", "state", "action")
 """What the network reads (and the action), on the learner's device."""
 
@@ -26,6 +28,11 @@ def wide_columns(rows: int, layout: Layout, state_size: int, device: torch.devic
         "action": (layout.action, torch.float32),
     }
     return {name: torch.zeros((rows, size), dtype=dtype, device=device) for name, (size, dtype) in sizes.items()}
+
+
+def native(column: torch.Tensor) -> Native:
+    """Return the same memory as an array, where it is a processor's."""
+    return column.numpy() if column.device.type == "cpu" else column
 
 
 class Rollout:
@@ -55,6 +62,8 @@ class Rollout:
         rows = layout.num_envs * rollout_length
         self.capacity, self._num_envs = rows, layout.num_envs
         self.wide = wide_columns(rows, layout, state_size, device)
+        self.native: dict[str, Native] = {name: native(column) for name, column in self.wide.items()}
+        """`wide`, to write to."""
         for name in ("reward", "log_prob", "value", "next_value", "advantage", "target"):
             setattr(self, name, np.zeros(rows, np.float32))
         self.env, self.version, self._number = (np.zeros(rows, np.int64) for _ in range(3))

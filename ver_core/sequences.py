@@ -50,6 +50,19 @@ def find_sequences(env: NDArray[np.integer], start: NDArray[np.bool_]) -> Sequen
     return Sequences(order.astype(np.int64), np.diff(np.flatnonzero(begins), append=len(order)).astype(np.int64))
 
 
+def split(sequences: Sequences, longest: int) -> Sequences:
+    """Cut sequences into pieces of `longest` steps, the last piece of each being what is left; 0: leave them whole.
+
+    A piece starts from the recurrent state that is stored with its own first row, and no gradient flows out of it.
+    """
+    if longest == 0:
+        return sequences
+    pieces = -(-sequences.lengths // longest)
+    lengths = np.full(pieces.sum(), longest)
+    lengths[np.cumsum(pieces) - 1] = sequences.lengths - (pieces - 1) * longest
+    return Sequences(sequences.order, lengths)
+
+
 def pack(sequences: Sequences) -> Packed:
     """Lay sequences out time step by time step."""
     lengths = sequences.lengths

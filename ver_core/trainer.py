@@ -415,9 +415,10 @@ def _device(name: str) -> torch.device:
 def _threads(config: TrainConfig, world: World, alongside: bool) -> tuple[int, int]:
     """Return the CPU threads for learning and for inference.
 
-    Only half of the cores by default: with one thread too many for the cores that are free, torch's threads wait for
-    each other actively, and learning takes ten times as long.
+    Only half of the cores by default, and never more than this process may run on: with one thread too many for the
+    cores that are free, torch's threads wait for each other actively, and learning takes twice as long or more.
     """
-    cores = (os.cpu_count() or 1) // world.local_size
-    learning = config.learner_threads or max(1, cores // 2)
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = max(1, usable // world.local_size)
+    learning = min(config.learner_threads, usable) or max(1, cores // 2)
     return learning, learning if alongside else 1  # alongside each other they share torch's one setting

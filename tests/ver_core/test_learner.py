@@ -187,6 +187,7 @@ def naive_loss(
         {"scheduler": "ddppo", "gamma": 0.9, "gae_lambda": 0.5, "clip": 0.05, "value_coef": 2.0},
         {"entropy_coef": 0.3, "target_entropy": 1.7},
         {"learn_entropy_coef": False, "entropy_coef": 0.0},
+        {"sequence_length": 3},
     ],
     ids=str,
 )
@@ -200,6 +201,7 @@ def test_the_gradient_is_that_of_the_equations(changes: dict[str, Any], mini_bat
     log_alpha = learner.log_entropy_coef.detach().clone().requires_grad_()
     with watch(policy, rollout) as batches:
         scalars = learner.update(rollout, 0.0)
+    assert max(len(column) for batch in batches for column in batch.columns) <= (learner.config.sequence_length or T)
     loss = naive_loss(twin, rollout, batches[-1].columns, learner.config, log_alpha)
     loss.backward()
     for (name, ours), theirs in zip(policy.named_parameters(), twin.parameters(), strict=True):

@@ -22,6 +22,7 @@ from test_robustness import quiet, same
 
 from ver_core import checkpoint, collector
 from ver_core.config import ConfigError
+from ver_core.inference import Inference
 from ver_core.reporting import RECENT_EPISODES, Update
 from ver_core.trainer import Result, Trainer
 
@@ -101,9 +102,9 @@ def stop_first(out: Path, case: dict[str, Any], how: str, last: Last) -> Result:
     if how == "between rollouts":
         last.stop_at = HALF
     if how == "in a rollout":  # the sixth: a call for each round of the environments, and some
-        forward = first.policy.forward
-        collecting = at_call(11 * 5 + 2, send_sigterm, forward)
-        first.policy.forward = lambda *rows: (collecting if torch.is_inference_mode_enabled() else forward)(*rows)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Inference, "__call__", at_call(11 * 5 + 2, send_sigterm, Inference.__call__))
+            return first.train(last)
     if how == "in learning":  # the sixth: four mini-batches each
         first.learner._step = at_call(4 * 5 + 3, send_sigterm, first.learner._step)
     return first.train(last)

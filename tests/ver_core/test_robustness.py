@@ -22,6 +22,7 @@ from faulty_envs import LONG, POLICY, Faulty, Ledger, Unmade, Walk, config, unti
 
 from ver_core import checkpoint, trainer, worker_pool
 from ver_core.checkpoint import CheckpointError
+from ver_core.inference import Answer, Inference
 from ver_core.reporting import Update
 from ver_core.shared_rows import FAILED, RUNNING
 from ver_core.spaces import ActionLayout, ObsLayout
@@ -84,7 +85,7 @@ def same(a: Any, b: Any) -> bool:
                                      {"inference_workers": 2, "envs_per_worker": 3}],
                          ids=lambda changes: "_".join(map(str, changes.values())))  # fmt: skip
 def test_kill_9_of_env_workers_in_the_middle_of_rollouts(
-    tmp_path: Path, pools: list[WorkerPool], changes: dict[str, Any]
+    tmp_path: Path, pools: list[WorkerPool], changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = quiet(Walk, tmp_path, num_envs=4, **changes)
     ledger = Ledger(4)
@@ -94,22 +95,17 @@ def test_kill_9_of_env_workers_in_the_middle_of_rollouts(
     victims = [0, last, last]
     killed: list[int] = []
 
-    def kill(*_: Any) -> None:
+    def kill(*args: Any) -> Answer:
         calls[0] += 1
         if calls[0] % 50 == 30 and victims and pools[0].restarts == len(killed):
             killed.append(pools[0].pids()[victims.pop()])
             os.kill(killed[-1], signal.SIGKILL)
+        return infer(*args)
 
-    calls = [0]
-    hook = torch.nn.modules.module.register_module_forward_pre_hook(
-        lambda module, _: kill() if torch.is_inference_mode_enabled() and module.__class__.__name__ == "RecurrentPolicy"
-        else None
-    )  # fmt: skip
+    calls, infer = [0], Inference.__call__
+    monkeypatch.setattr(Inference, "__call__", kill)
     stop = after(30)
-    try:
-        result = training.train(stop)
-    finally:
-        hook.remove()
+    result = training.train(stop)
     assert len(killed) == 3 == result.restarts and not result.interrupted
     lines = warnings(tmp_path)
     one = "environment {} died (exit code -9): started again, its partial episode is dropped"

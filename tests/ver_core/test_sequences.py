@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch.nn.utils.rnn import pack_sequence
 
-from ver_core.sequences import Packed, Sequences, find_sequences, mini_batches, pack
+from ver_core.sequences import Packed, Sequences, find_sequences, mini_batches, pack, split
 
 Rollout = tuple[NDArray[np.int64], NDArray[np.bool_]]
 
@@ -89,6 +89,15 @@ def test_packing_is_that_of_torch(rollout: Rollout) -> None:
     assert packed.batch_sizes.tolist() == expected.batch_sizes.tolist()
     assert packed.heads.tolist() == [part[0] for part in by_length]
     assert packed.rows.dtype == packed.batch_sizes.dtype == np.int64
+
+
+@settings(deadline=None)
+@given(rollouts(), st.integers(1, 9))
+def test_pieces_are_what_slicing_gives(rollout: Rollout, longest: int) -> None:
+    sequences = find_sequences(*rollout)
+    expected = [part[i : i + longest] for part in as_lists(sequences) for i in range(0, len(part), longest)]
+    assert as_lists(split(sequences, longest)) == expected
+    assert split(sequences, 0) is sequences
 
 
 @settings(deadline=None)
