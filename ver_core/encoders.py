@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ver_core.config import ConfigError
 
-VISUALS = {"small": 36, "paper": 32}
+VISUALS = {"slim": 36, "small": 36, "paper": 32}
 """The encoders of images and the least height and width, in pixels, whose convolutions leave something of an image."""
 SCAN_MIN = 9
 """Fewest rays of a scan: its convolutions leave one."""
@@ -32,8 +32,10 @@ def visual_encoder(kind: str, name: str, shape: tuple[int, ...], features: int) 
     height, width, channels = shape
     if min(height, width) < least:
         raise ConfigError(f"policy.visual={kind}: needs {least}x{least} pixels; {name} has {height}x{width}")
-    build = small_cnn if kind == "small" else PaperResNet
-    return build(channels, height, width, features)
+    if kind == "paper":
+        return PaperResNet(channels, height, width, features)
+    planes = (16, 32, 32) if kind == "slim" else (32, 64, 32)
+    return small_cnn(channels, height, width, planes, features)
 
 
 class Images(nn.Module):
@@ -44,12 +46,12 @@ class Images(nn.Module):
         return as_float(images).permute(0, 3, 1, 2)
 
 
-def small_cnn(channels: int, height: int, width: int, features: int) -> nn.Sequential:
+def small_cnn(channels: int, height: int, width: int, planes: tuple[int, int, int], features: int) -> nn.Sequential:
     """Three convolutions and a linear layer, for images of at least 36 x 36 pixels: (n, H, W, C) -> (n, features).
 
-    Kernels and strides are those of the Atari network of Mnih et al. 2015, channels half of theirs (16, 32 and 32):
-    on a processor it learns in a third of the time. Weights are channels-last, as the images are, which spares oneDNN
-    the rearranging: its gradient of the first layer takes a tenth of the time so.
+    Kernels and strides are those of the Atari network of Mnih et al. 2015, `planes` the layers' channels. Weights are
+    channels-last, as the images are: oneDNN, which rearranges either otherwise, takes a tenth of the time so for the
+    gradient of the first layer.
     """
 
     def after(pixels: int) -> int:
@@ -59,14 +61,14 @@ def small_cnn(channels: int, height: int, width: int, features: int) -> nn.Seque
 
     network = nn.Sequential(
         Images(),
-        nn.Conv2d(channels, 16, 8, stride=4),
+        nn.Conv2d(channels, planes[0], 8, stride=4),
         nn.ReLU(inplace=True),
-        nn.Conv2d(16, 32, 4, stride=2),
+        nn.Conv2d(planes[0], planes[1], 4, stride=2),
         nn.ReLU(inplace=True),
-        nn.Conv2d(32, 32, 3),
+        nn.Conv2d(planes[1], planes[2], 3),
         nn.ReLU(inplace=True),
         nn.Flatten(),
-        nn.Linear(32 * after(height) * after(width), features),
+        nn.Linear(planes[2] * after(height) * after(width), features),
         nn.ReLU(inplace=True),
     )
     initialise(network)

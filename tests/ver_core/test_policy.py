@@ -139,7 +139,7 @@ def test_feed_forward_has_no_state() -> None:
     torch.testing.assert_close(value, (expected + policy.value_head.bias)[:, 0])
 
 
-@pytest.mark.parametrize("visual", ["small", "paper"])
+@pytest.mark.parametrize("visual", ["slim", "small", "paper"])
 def test_gradient_reaches_every_parameter(visual: str) -> None:
     config = {"visual": visual, "scan_keys": ["lidar"], "mlp": [10], "heads": {"arm": "gaussian"}}
     policy = make_policy(SENSES, ACTION, **config)
@@ -151,7 +151,7 @@ def test_gradient_reaches_every_parameter(visual: str) -> None:
 
 
 @pytest.mark.parametrize("key", list(SENSES.spaces))
-@pytest.mark.parametrize("visual", ["small", "paper"])
+@pytest.mark.parametrize("visual", ["slim", "small", "paper"])
 def test_every_observation_matters(key: str, visual: str) -> None:
     policy = make_policy(SENSES, ARM, visual=visual, scan_keys=["lidar"])
     floats, bytes_, action = random_rows(policy, 2)
@@ -164,7 +164,7 @@ def test_every_observation_matters(key: str, visual: str) -> None:
     assert changed[0] != value[0] and torch.isclose(changed[1], value[1], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("visual", ["small", "paper"])
+@pytest.mark.parametrize("visual", ["slim", "small", "paper"])
 def test_byte_images_are_float_images_times_255(visual: str) -> None:
     as_bytes = make_policy(spaces.Box(0, 255, (40, 48, 3), np.uint8), ARM, visual=visual)
     as_floats = make_policy(spaces.Box(0.0, 1.0, (40, 48, 3)), ARM, visual=visual)
@@ -264,8 +264,8 @@ def test_units_start_as_wide_awake_whatever_the_number_of_inputs(inputs: int) ->
 @pytest.mark.parametrize(
     ("observation", "config", "message"),
     [
-        (SENSES, {"visual": "vit"}, "policy.visual=vit: choose from small, paper"),
-        (VECTOR, {"visual": "vit"}, "policy.visual=vit: choose from small, paper"),
+        (SENSES, {"visual": "vit"}, "policy.visual=vit: choose from slim, small, paper"),
+        (VECTOR, {"visual": "vit"}, "policy.visual=vit: choose from slim, small, paper"),
         (SENSES, {"scan_keys": ["radar"]}, "policy.scan_keys: no observation radar; choose from camera, depth, "),
         (SENSES, {"scan_keys": ["pose"]}, r"policy.scan_keys: pose is \(2, 3\); a scan is 1-D"),
         (SENSES, {"scan_keys": ["joints"]}, "policy.scan_keys: joints .* 9 rays"),
