@@ -34,8 +34,7 @@ def visual_encoder(kind: str, name: str, shape: tuple[int, ...], features: int) 
         raise ConfigError(f"policy.visual={kind}: needs {least}x{least} pixels; {name} has {height}x{width}")
     if kind == "paper":
         return PaperResNet(channels, height, width, features)
-    planes = (16, 32, 32) if kind == "slim" else (32, 64, 32)
-    return small_cnn(channels, height, width, planes, features)
+    return small_cnn(channels, height, width, features, SLIM if kind == "slim" else SMALL)
 
 
 class Images(nn.Module):
@@ -46,7 +45,13 @@ class Images(nn.Module):
         return as_float(images).permute(0, 3, 1, 2)
 
 
-def small_cnn(channels: int, height: int, width: int, planes: tuple[int, int, int], features: int) -> nn.Sequential:
+SMALL, SLIM = (32, 64, 32), (16, 32, 32)
+"""Channels of the small encoder's convolutions, and of the slim one's."""
+
+
+def small_cnn(
+    channels: int, height: int, width: int, features: int, planes: tuple[int, int, int] = SMALL
+) -> nn.Sequential:
     """Three convolutions and a linear layer, for images of at least 36 x 36 pixels: (n, H, W, C) -> (n, features).
 
     Kernels and strides are those of the Atari network of Mnih et al. 2015, `planes` the layers' channels. Weights are
@@ -72,7 +77,10 @@ def small_cnn(channels: int, height: int, width: int, planes: tuple[int, int, in
         nn.ReLU(inplace=True),
     )
     initialise(network)
-    return network.to(memory_format=torch.channels_last)
+    for layer in network:
+        if isinstance(layer, nn.Conv2d):
+            layer.weight.data = layer.weight.detach().contiguous(memory_format=torch.channels_last)
+    return network
 
 
 class ResidualBlock(nn.Module):
