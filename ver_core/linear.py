@@ -1,7 +1,7 @@
 """Products of matrices in float32 at the speed of a processor's wide vector units.
 
-MKL, which torch multiplies with, keeps to 256-bit vectors on processors that are not Intel's (torch 2.13); oneDNN, which
-torch has, too, does not. Shapes: n rows.
+MKL, which torch multiplies with, keeps to 256-bit vectors on processors that are not Intel's (torch 2.13); oneDNN,
+which torch has, too, does not. Shapes: n rows.
 """
 
 from __future__ import annotations
