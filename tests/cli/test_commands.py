@@ -206,6 +206,7 @@ def test_an_interrupt_where_python_ignores_exceptions_comes_a_little_later() -> 
 
         sys.modules["tpsrl.commands"] = commands = types.ModuleType("tpsrl.commands")
         commands.run = run
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run in a shell's background
         from tpsrl.cli import main
         main()
     """
