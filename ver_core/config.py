@@ -21,7 +21,7 @@ class PolicyConfig:
     """The network (ver_core/policy.py)."""
 
     visual: str = "small"
-    """Encoder of images: small (three convolutions), slim (the same with half the channels, which learns in a third of
+    """Encoder of images: small (three convolutions), slim (the same with fewer channels, which learns in half of
     the time on a processor) or paper (half-width ResNet18 with some of ConvNeXt's changes)."""
     visual_size: int = 512
     """Features that an image becomes."""

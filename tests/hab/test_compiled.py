@@ -90,6 +90,26 @@ def test_rays_meet_an_apartment_where_mujocos_do(skill: str) -> None:
         compare(sim.model, sim.data, sim.base)
 
 
+@pytest.mark.parametrize("sensor", ["laser", "head_scan"])
+def test_rays_end_where_their_range_does(sensor: str) -> None:
+    """A board upright ahead, a hundredth of the range before its end, and behind it."""
+    reach, x = {
+        "laser": (robot.LASER_MAX_M, robot.LASER_POS[0]),
+        "head_scan": (robot.HEAD_SCAN_MAX_M, robot.HEAD_CAMERA_POS[0]),
+    }[sensor]
+    for share, seen in ((0.99, True), (1.01, False)):
+        spec = mujoco.MjSpec()
+        board = spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=(0.1, 0.5, 5.0))
+        board.pos = (x + share * reach + 0.1, 0.0, 0.0)
+        model = spec.compile()
+        data = mujoco.MjData(model)
+        mujoco.mj_forward(model, data)
+        ranges = getattr(RangeSensors(model), sensor)(data, np.zeros(3))
+        assert bool(ranges.min() < 1.0) == seen
+        if seen:
+            assert share <= ranges.min() < share + 0.005
+
+
 def test_what_no_ray_can_meet_is_refused() -> None:
     spec = mujoco.MjSpec()
     spec.worldbody.add_geom(name="egg", type=mujoco.mjtGeom.mjGEOM_ELLIPSOID, size=(0.1, 0.2, 0.3))

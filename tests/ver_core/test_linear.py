@@ -12,7 +12,12 @@ from ver_core.linear import FEWEST_ROWS, Packed, linear_tanh
 
 @pytest.mark.parametrize("rows", [1, FEWEST_ROWS - 1, FEWEST_ROWS, 300])
 @pytest.mark.parametrize("needs_input", [False, True])
-def test_outputs_and_gradients_are_those_of_the_library(rows: int, needs_input: bool) -> None:
+@pytest.mark.parametrize("wide", [False, True])
+def test_outputs_and_gradients_are_those_of_the_library(
+    rows: int, needs_input: bool, wide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On processors with wide vectors and on others, whichever this one is."""
+    monkeypatch.setattr("ver_core.linear.WIDE_VECTORS", wide)
     torch.manual_seed(rows)
     layer = nn.Linear(37, 21)
     exact = nn.Linear(37, 21, dtype=torch.float64)

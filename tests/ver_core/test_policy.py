@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from ver_core.config import ConfigError, PolicyConfig
-from ver_core.encoders import PaperResNet, ScanEncoder, small_cnn
+from ver_core.encoders import PaperResNet, ScanEncoder, small_cnn, visual_encoder
 from ver_core.policy import RecurrentPolicy
 
 VECTOR = spaces.Box(-1.0, 1.0, (5,))
@@ -188,6 +188,18 @@ def test_images_are_read_channels_last() -> None:
     expected = torch.einsum("ocij,ijc->o", first.weight, patch) + first.bias
     torch.testing.assert_close(first(encoder[0](images))[1, :, 1, 2], expected, rtol=1e-4, atol=1e-5)
     assert encoder(images).shape == (2, 7)
+
+
+def test_slim_has_the_small_encoders_shape_with_fewer_channels() -> None:
+    channels = [
+        [
+            layer.out_channels
+            for layer in visual_encoder(kind, "image", (64, 64, 1), 9).modules()
+            if isinstance(layer, nn.Conv2d)
+        ]
+        for kind in ("slim", "small")
+    ]
+    assert channels == [[16, 32, 32], [32, 64, 32]]
 
 
 @pytest.mark.parametrize(
