@@ -3,9 +3,9 @@
 Of head depth images as a policy gets them, 128 x 128, and at half that size (every second pixel): multiplications and
 additions for an image, parameters, milliseconds of inference (one thread, batches of 8), and of learning, both ways
 (batches of 1,024 and 128, the better one) with one thread and with all cores. And how well each, with a linear layer
-behind it, learns to tell the 48 ranges of the head scan: mean squared error (ranges scaled to deviation 1) on images of
-other training apartments after --epochs epochs of Adam, mean over --seeds seeds and their range. The images are of Pick
-played by random actions, two apart by nine control steps.
+behind it, learns to tell the 48 ranges of the head scan: mean squared error (ranges scaled to deviation 1) on other
+images, which may be of the same training apartments, after --epochs epochs of Adam, mean over --seeds seeds and their
+range. The images are of Pick played by random actions, two apart by nine control steps.
 
 `python benchmarks/encoders.py` prints a table; `--json FILE` writes the figures, `--quick` makes a short pass.
 """
@@ -94,16 +94,17 @@ def error(
     torch.manual_seed(seed)
     torch.set_num_threads(os.cpu_count() or 1)
     mean, std = train[1].mean(0), train[1].std(0) + 1e-3
+    told, expected = ((ranges - mean) / std for ranges in (train[1], other[1]))
     network = nn.Sequential(visual_encoder(kind, "head_depth", (size, size, 1), FEATURES), nn.Linear(FEATURES, 48))
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-4, eps=1e-5, fused=True)
     for _ in range(epochs):
         for rows in torch.randperm(len(train[0])).split(128):
             optimizer.zero_grad()
-            (network(train[0][rows]) - (train[1][rows] - mean) / std).square().mean().backward()
+            (network(train[0][rows]) - told[rows]).square().mean().backward()
             optimizer.step()
     with torch.inference_mode():
         said = torch.cat([network(part) for part in other[0].split(256)])
-    return float((said - (other[1] - mean) / std).square().mean())
+    return float((said - expected).square().mean())
 
 
 def main() -> None:
