@@ -15,7 +15,9 @@ class Features(torch.nn.Module):
         size, self.cnn = vector.shape[-1], None
         if image is not None:
             height, width, channels = image.shape[-3:]
-            self.cnn = small_cnn(channels, height, width, settings.IMAGE_FEATURES)
+            # Some initialise its weights anew, for which torch wants them in its own order; the images stay in theirs.
+            cnn = small_cnn(channels, height, width, settings.IMAGE_FEATURES)
+            self.cnn = cnn.to(memory_format=torch.contiguous_format)
             size += settings.IMAGE_FEATURES
         self.linear = torch.nn.Sequential(torch.nn.Linear(size, settings.HIDDEN), torch.nn.Tanh())
 
