@@ -23,7 +23,7 @@ WANDB_MODES = ("disabled", "offline", "online")
 @dataclass
 class SimConfig:
     name: str = MISSING
-    obs: str = MISSING
+    obs: str | None = None
 
 
 @dataclass
@@ -87,8 +87,12 @@ class TrainSkillConfig:
     sim: str = "mujoco"
     action_repeat: int = 1
     """Control steps (1/30 s) that each action is held for. Training's steps are such actions."""
+    starts: str = "wide"
+    """Start states of Pick and Place: `wide`, or `near` (skills/starts.py)."""
     chain_starts: float = 0.0
     """Share of the start states that are as the chain hands over, instead of the task's own."""
+    chain_states: str = ""
+    """The file that they are from (`tpsrl record-starts`); "": they are drawn (skills/starts.py)."""
     demonstrations: DemonstrationsConfig = field(default_factory=DemonstrationsConfig)
     out: str = ""
     """The run's folder."""
@@ -213,7 +217,7 @@ _register_train_schema()
 
 def _check_eval(config: EvalConfig) -> None:
     chain, video = config.chain, config.video
-    if config.sim.obs not in OBSERVATION_SETS:
+    if config.sim.obs is not None and config.sim.obs not in OBSERVATION_SETS:
         raise ConfigError(f"sim.obs={config.sim.obs}: choose from {', '.join(OBSERVATION_SETS)}")
     limits = {"episode_steps": chain.episode_steps, **{f"skill_steps.{s}": n for s, n in chain.skill_steps.items()}}
     for name, steps in limits.items():

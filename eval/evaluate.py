@@ -15,14 +15,14 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from hab.actions import Action
 from hab.backend import SIMULATORS, make_simulator
 from hab.episodes import SCENARIOS, make_episode
-from hab.observation_sets import DEFAULT
+from hab.observation_sets import LASER
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import SimulationError, Simulator
 from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws, steps_of
@@ -31,6 +31,7 @@ from planner.task_planner import interactions
 from skills.skill import SkillPolicy
 from ver_core.signals import die_with_parent
 
+T = TypeVar("T")
 UNSTABLE = "unstable physics"
 """Why an episode failed that the simulator could not go on with."""
 
@@ -50,7 +51,8 @@ class Request:
     episodes: int = 100
     seed: int = 0
     """Of whatever an agent draws at random; the episodes themselves are fixed by split and index."""
-    obs: str = DEFAULT
+    obs: str | None = None
+    """What the skills' policies have to see; None: each as it is."""
     sim: str = SIMULATORS[0]
     episode_steps: int = MAX_STEPS
     """Control steps an episode of a scenario may take."""
@@ -102,7 +104,7 @@ def evaluate(
     results = list(known)
     indices = sorted(set(range(request.episodes)) - {result.index for result in known})
     interrupted, problem = False, ""
-    source = _in_process(request, indices) if workers == 1 else _in_pool(request, workers, indices)
+    source = each(partial(run_episode, request), workers, indices)
     try:
         for result in source:
             results.append(result)
@@ -166,9 +168,8 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
     from skills import make_env
 
     skill, agent = request.name, request.agent
-    env = make_env(
-        skill, split=request.split, obs=request.obs, base_movement=agent.skill_nav, index=index, sim=request.sim
-    )
+    # Policies read the sensors themselves: the task's own observations are for nobody, so the cheapest.
+    env = make_env(skill, split=request.split, obs=LASER, base_movement=agent.skill_nav, index=index, sim=request.sim)
     try:
         env.reset(seed=request.seed)
         task: Any = env.unwrapped
@@ -190,26 +191,29 @@ def _simulator(name: str) -> Simulator:
 
 
 @lru_cache(maxsize=2)
-def _policies(agent: Agent, name: str, obs: str) -> dict[str, SkillPolicy]:
+def _policies(agent: Agent, name: str, obs: str | None) -> dict[str, SkillPolicy]:
     return load_policies(agent, name, obs)
 
 
-def _in_process(request: Request, indices: Sequence[int]) -> Generator[EpisodeResult]:
-    for index in indices:
-        yield run_episode(request, index)
+def each(play: Callable[[int], T], workers: int, indices: Sequence[int]) -> Generator[T]:
+    """Yield what comes of each index as it comes, from `workers` processes (1: this one). `play` is picklable.
+
+    Raises `EvaluationError` if a process dies.
+    """
+    return (play(index) for index in indices) if workers == 1 else _in_pool(play, workers, indices)
 
 
-def _in_pool(request: Request, workers: int, indices: Sequence[int]) -> Generator[EpisodeResult]:
-    """Yield results as they come. Fresh (spawned) processes: OpenGL and threads do not survive a fork."""
+def _in_pool(play: Callable[[int], T], workers: int, indices: Sequence[int]) -> Generator[T]:
+    """Fresh (spawned) processes: OpenGL and threads do not survive a fork."""
     others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=die_with_parent)
     # Not `concurrent.futures.wait`: an interrupt in it can leave futures locked, and then the pool never ends.
-    done: SimpleQueue[Future[EpisodeResult]] = SimpleQueue()
+    done: SimpleQueue[Future[T]] = SimpleQueue()
     waiting = len(indices)
     try:
         with _signals_held_back():
             for index in indices:
-                pool.submit(run_episode, request, index).add_done_callback(done.put)
+                pool.submit(play, index).add_done_callback(done.put)
         while waiting:
             result = done.get().result()
             waiting -= 1

@@ -17,13 +17,15 @@ from safetensors.torch import load_file, save_file
 from configs.schema import TrainSkillConfig
 from eval.evaluate import Evaluation
 from eval.report import to_json
-from hab.observation_sets import DEFAULT, LASER, LASER_MAP
+from hab.observation_sets import LASER, LASER_MAP
 from planner.zoo import CLONED, CONFIG, WEIGHTS, Entry
 from skills.specs import ALWAYS_DRIVE
 from skills.trained import without_critic
 from ver_core.reporting import RECENT_EPISODES
 
-CARD, CURVE, TEXT = "card.json", "curve.png", "README.md"
+CARD, CURVE, CURVE_DATA, TEXT = "card.json", "curve.png", "curve.json", "README.md"
+_POINTS = 300
+"""Of a curve, at most."""
 
 
 class CardError(RuntimeError):
@@ -39,6 +41,7 @@ def publish(run: Path, entry: Entry, zoo: Path) -> Path:
     save_file(without_critic(load_file(run / WEIGHTS)), folder / WEIGHTS)
     shutil.copyfile(run / CONFIG, folder / CONFIG)
     _draw_curve(rows, entry, folder / CURVE)
+    _keep_curve(rows, folder / CURVE_DATA)
     _write(folder, facts)
     return folder
 
@@ -78,6 +81,7 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "base_movement": config.nav,
         "obs": config.obs,
         "action_repeat": config.action_repeat,
+        "starts": config.starts,
         "chain_starts": config.chain_starts,
         "deterministic": config.policy.deterministic,
         "demonstrations": asdict(config.demonstrations),
@@ -184,6 +188,14 @@ def _draw_curve(rows: list[dict[str, Any]], entry: Entry, path: Path) -> None:
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
+def _keep_curve(rows: list[dict[str, Any]], path: Path) -> None:
+    """Write decisions and success of the last training episodes, [[steps, success], …]."""
+    known = [
+        [int(row["steps"]), round(row["episode/success"], 3)] for row in rows if row.get("episode/success") is not None
+    ]
+    path.write_text(json.dumps(known[:: -(-len(known) // _POINTS) or 1]) + "\n", encoding="utf-8")
+
+
 def _write(folder: Path, facts: dict[str, Any]) -> None:
     (folder / CARD).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     (folder / TEXT).write_text(_text(folder.name, facts), encoding="utf-8")
@@ -212,7 +224,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         "",
         f"`tpsrl eval {policy['skill']} --skills zoo --split SPLIT --episodes N"
         + ("" if policy["base_movement"] else " --no-skill-nav")
-        + ("" if policy["obs"] == DEFAULT else f" --obs {policy['obs']}")
+        + f" --obs {policy['obs']}"
         + "`; unseen apartments. "
         + (
             "Arm and base play the mean of what training draws from"

@@ -9,8 +9,8 @@ import numpy as np
 from hab.episodes import scene_seed
 from hab.layout import SPLIT_SEEDS
 
-EPISODES = {"train": 10_000, "val": 1_000, "test": 1_000}
-"""Episode indices that are drawn from, as many as HAB's data sets have per scenario."""
+EPISODES = {"train": 100_000, "val": 1_000, "test": 1_000}
+"""Episode indices that are drawn from: of val and test as many as HAB's data sets have per scenario."""
 SCENE_REPEATS = 16
 """Draws in a row from the same apartment: a new one takes 0.1 s to compile, a reset in the same one far less."""
 

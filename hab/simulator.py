@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from hab.actions import Action
 from hab.episodes import Episode
 from hab.navgrid import NavGrid
-from hab.scene import Scene
+from hab.objects import OBJECTS
+from hab.scene import Quat, Scene, Vec3
 
 VIEW_TURN = 0.08
 """The third-person camera turns after the robot by this share of what is missing, a frame, so that videos stay calm."""
@@ -45,6 +46,46 @@ class Overlay:
     """Rotation to the world, row by row."""
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where everything stands: what a `Snapshot` says, by name."""
+
+    base: tuple[float, float, float]
+    arm: tuple[float, ...]
+    """(7,) joint positions (rad)."""
+    objects: dict[str, tuple[Vec3, Quat]]
+    joints: dict[str, float]
+    """Of the articulations that are not closed (m or rad)."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where everything stood, and what was in hand: enough to start there again, with everything still."""
+
+    positions: NDArray[np.float64]
+    """(10 + 7 objects + articulations,) base x, y, yaw, arm, each object's position and orientation (scalar first), in
+    the catalogue's order, each articulation's joint, in the apartment's."""
+    held: str
+
+    @classmethod
+    def of(cls, sim: Simulator) -> Snapshot:
+        """Take one."""
+        objects = [part for name in OBJECTS for part in (sim.object_pos(name), sim.object_quat(name))]
+        joints = [sim.joint_pos(articulation.name) for articulation in sim.scene.articulations]
+        return cls(np.concatenate((sim.base, sim.arm, *objects, joints)), sim.held)
+
+    def read(self, scene: Scene) -> Layout:
+        """Return it by name, for its apartment."""
+        values = self.positions.tolist()
+        objects = {}
+        for i, name in enumerate(OBJECTS):
+            x, y, z, *quat = values[10 + 7 * i : 17 + 7 * i]
+            objects[name] = (x, y, z), tuple(quat)
+        joints = zip((a.name for a in scene.articulations), values[10 + 7 * len(OBJECTS) :], strict=True)
+        opened = {name: position for name, position in joints if position != 0.0}
+        return Layout(tuple(values[:3]), tuple(values[3:10]), objects, opened)
+
+
 class Simulator(Protocol):
     """One robot in one apartment, stepped at 30 Hz. The arrays it gives away are C-contiguous float64, and copies."""
 
@@ -62,6 +103,9 @@ class Simulator(Protocol):
 
     def reset(self, episode: Episode) -> None:
         """Lay the episode out: apartment, objects, joints, robot at rest with an empty gripper."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put everything where it stood in a snapshot of the episode's apartment, still (start states only)."""
 
     def step(self, action: Action) -> None:
         """Advance one control step (1/30 s)."""

@@ -14,7 +14,7 @@ import numpy as np
 from hab.actions import SIZES, Action
 from hab.episodes import POLICIES, Episode
 from hab.measures import planar_distance
-from hab.observation_sets import DEFAULT
+from hab.observation_sets import DEPTH
 from hab.scene import Scene
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
@@ -55,7 +55,7 @@ def skills_needed(name: str, agent: Agent) -> tuple[str, ...]:
     return (*(("navigate",) if agent.nav_skill else ()), *opening, "pick", "place")
 
 
-def check_agent(agent: Agent, name: str, obs: str) -> None:
+def check_agent(agent: Agent, name: str, obs: str | None) -> None:
     """Raise `AgentError` if the agent lacks a skill to play `name`, a scenario or a skill."""
     if agent.skills == "oracle":
         if "rearrange" in skills_needed(name, agent):
@@ -66,8 +66,9 @@ def check_agent(agent: Agent, name: str, obs: str) -> None:
     _entries(agent, name, obs)
 
 
-def load_policies(agent: Agent, name: str, obs: str = DEFAULT) -> dict[str, SkillPolicy]:
-    """Return a policy for every skill that `name`, a scenario or a skill, needs. Raises `AgentError`."""
+def load_policies(agent: Agent, name: str, obs: str | None = None) -> dict[str, SkillPolicy]:
+    """Return a policy for every skill that `name`, a scenario or a skill, needs, one that sees `obs` if that is given.
+    Raises `AgentError`."""
     if agent.skills == "oracle":
         return {skill: make_oracle(skill, agent.skill_nav) for skill in skills_needed(name, agent)}
     found = _entries(agent, name, obs)
@@ -88,14 +89,19 @@ def load_policies(agent: Agent, name: str, obs: str = DEFAULT) -> dict[str, Skil
     return policies
 
 
-def weights_of(agent: Agent, name: str, obs: str = DEFAULT) -> dict[str, Path]:
+def weights_of(agent: Agent, name: str, obs: str | None = None) -> dict[str, Path]:
     """Return the weights that `name` is played with, by the policies' names; none for oracles. Raises `AgentError`."""
     if agent.skills == "oracle":
         return {}
     return {entry.name: entry.folder / WEIGHTS for entry in _entries(agent, name, obs).values()}
 
 
-def _entries(agent: Agent, name: str, obs: str) -> dict[str, Entry]:
+def sees_depth(agent: Agent, name: str, obs: str | None = None) -> bool:
+    """Whether any policy that `name` is played with reads images. Raises `AgentError`."""
+    return agent.skills != "oracle" and any(e.config.obs == DEPTH for e in _entries(agent, name, obs).values())
+
+
+def _entries(agent: Agent, name: str, obs: str | None) -> dict[str, Entry]:
     """Return the trained policy of every skill that `name` needs. Raises `AgentError`."""
     try:
         there = entries(_folder(agent))
@@ -108,8 +114,9 @@ def _entries(agent: Agent, name: str, obs: str) -> dict[str, Entry]:
         variant = (
             "" if set(missing) <= set(ALWAYS_DRIVE) else f" {'with' if agent.skill_nav else 'without'} base movement"
         )
+        seeing = f" for {obs} observations" if obs else ""
         raise AgentError(
-            f"{agent.skills!r} holds no policy of {', '.join(missing)}{variant} for {obs} observations: train it with "
+            f"{agent.skills!r} holds no policy of {', '.join(missing)}{variant}{seeing}: train it with "
             "tpsrl train-skill, or use --skills oracle"
         )
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 import skills
 from configs.schema import ConfigError, TrainSkillConfig, read_train_config
 from hab.episodes import POLICIES
+from hab.observation_sets import OBSERVATION_SETS
 from skills.specs import ALWAYS_DRIVE
 
 ZOO = Path(skills.__file__).parent / "zoo"
@@ -63,10 +64,11 @@ def entries(folder: Path) -> list[Entry]:
     return sorted(found.values(), key=lambda e: (POLICIES.index(e.config.skill), not e.config.nav, e.config.obs))
 
 
-def find(found: Iterable[Entry], skill: str, base_movement: bool, obs: str) -> Entry | None:
-    """Return the policy for a job, if there is one; Navigate always drives."""
-    for entry in found:
-        config = entry.config
-        if (config.skill, config.nav, config.obs) == (skill, base_movement or skill in ALWAYS_DRIVE, obs):
-            return entry
-    return None
+def find(found: Iterable[Entry], skill: str, base_movement: bool, obs: str | None) -> Entry | None:
+    """Return the policy for a job, if there is one; Navigate always drives.
+
+    `obs`: what it has to see; None: of those that there are, the first in the order of `OBSERVATION_SETS`.
+    """
+    drives = base_movement or skill in ALWAYS_DRIVE
+    fit = {e.config.obs: e for e in found if (e.config.skill, e.config.nav) == (skill, drives)}
+    return next((fit[name] for name in OBSERVATION_SETS if name in fit and obs in (None, name)), None)

@@ -35,7 +35,9 @@ def make_env(
     index: int | None = None,
     render_mode: str | None = None,
     action_repeat: int = 1,
+    starts: str = "wide",
     chain_starts: float = 0.0,
+    chain_states: str = "",
     sim: str = "mujoco",
     critic_state: bool = False,
 ) -> gymnasium.Env[Any, Any]:
@@ -50,7 +52,9 @@ def make_env(
         index=index,
         render_mode=render_mode,
         action_repeat=action_repeat,
+        starts=starts,
         chain_starts=chain_starts,
+        chain_states=chain_states,
         sim=sim,
         critic_state=critic_state,
     )

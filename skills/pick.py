@@ -1,6 +1,9 @@
 """Pick: with the base near an object and the arm at rest, take the object and bring it to the resting position.
 
-With base movement it has to come away from the furniture, too: `Pick._can_leave`.
+With base movement it has to come away from the furniture, too: once the object has been brought there the task lowers
+the arm to rest, as the chain does between skills, and the object has to hang free then. habitat does not ask that. But
+there an arm passes through a counter; here one that is lowered onto it, or beside it, loses what it holds when the base
+turns away. A base that cannot move has no say in it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from hab.episodes import load_grid
 from hab.measures import AT_REST_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from skills.skill import Goal, arm_to_rest
+from skills.skill import RESET_ARM_STEPS, Goal, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
 from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
 
@@ -61,34 +64,52 @@ class Pick(SkillTask[PickState]):
         return {
             "reach": reach_reward(was, now),
             "pick": pick_reward(was, now),
-            "rest": rest_reward(was, now),
+            "rest": 0.0 if self._lowered else rest_reward(was, now),
             "wrong_object": -WRONG_OBJECT_PEN if wrong_object(now) else 0.0,
             "drop": -DROP_PEN if dropped(was, now) else 0.0,
         }
 
+    def _begin(self, start: Start) -> None:
+        super()._begin(start)
+        self._lowered = 0
+        """Control steps in which the task has lowered the arm."""
+
+    def control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
+        if self.acts_itself():
+            self._lowered += 1
+            action = towards_rest(self.sim)
+        return super().control_step(action, total)
+
+    def acts_itself(self) -> bool:
+        return self._lowers(self._state) and not self._is_low()
+
+    def _lowers(self, now: PickState) -> bool:
+        """Whether the object was brought to where the arm is lowered."""
+        return self.base_movement and (self._lowered > 0 or _brought(now))
+
+    def _is_low(self) -> bool:
+        return self._lowered >= RESET_ARM_STEPS or arm_rests(self.sim)
+
     def succeeded(self, now: PickState, action: Action) -> bool:
-        return now.held == now.target and now.rest_m < AT_REST_M and (not self.base_movement or self._can_leave())
-
-    def _can_leave(self) -> bool:
-        """Bring the arm to rest, as the chain now does, and say whether the object hangs free then.
-
-        habitat does not ask that. But there an arm passes through a counter; here one that is lowered onto it, or
-        beside it, loses what it holds when the base turns away. A base that cannot move has no say in it.
-        """
-        for action in arm_to_rest(self.sim):
-            self.sim.step(action)
-        return self.sim.held == self.goal.object and not self.sim.collides()
+        if not self.base_movement:
+            return _brought(now)
+        return self._lowers(now) and self._is_low() and now.held == now.target and not self.sim.collides()
 
     def failure(self, was: PickState, now: PickState, action: Action) -> str:
         if wrong_object(now):
             return "wrong object"
-        if dropped(was, now):
-            return "dropped"
-        # It ends there in any case, as in the chain.
-        return "arm lowered onto something" if now.held and now.rest_m < AT_REST_M else ""
+        lost = dropped(was, now)
+        if self._lowered and lost or self._lowers(now) and self._is_low():
+            return "arm lowered onto something"
+        return "dropped" if lost else ""
 
     def measures(self, now: PickState) -> dict[str, Any]:
         return {"ee_to_object_distance": now.object_m, "did_pick_object": now.held == now.target}
+
+
+def _brought(now: PickState) -> bool:
+    """Whether the object is in hand and the hand where it rests."""
+    return now.held == now.target and now.rest_m < AT_REST_M
 
 
 def reach_reward(was: PickState, now: PickState) -> float:

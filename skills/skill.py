@@ -76,14 +76,23 @@ class Progress:
     """Whether the end-effector has been further than `START_ZONE_M` from where it was at the call's start."""
 
 
-def arm_to_rest(sim: Simulator) -> Iterator[Action]:
-    """Yield what moves the arm straight (in joint space) to rest, keeping hold of what is held."""
+def arm_rests(sim: Simulator) -> bool:
+    """Whether the arm is in its resting pose."""
+    return bool(np.abs(REST_Q - sim.arm).max() < RESET_ARM_TOLERANCE_RAD)
+
+
+def towards_rest(sim: Simulator) -> Action:
+    """Return what moves the arm straight (in joint space) to rest, keeping hold of what is held."""
     grip = np.array([1.0 if sim.held else -1.0], np.float32)
+    return {ARM: np.clip((REST_Q - sim.arm) / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip}
+
+
+def arm_to_rest(sim: Simulator) -> Iterator[Action]:
+    """Yield what moves the arm to rest, for as many steps as that takes, and `RESET_ARM_STEPS` at most."""
     for _ in range(RESET_ARM_STEPS):
-        delta = REST_Q - sim.arm
-        if np.abs(delta).max() < RESET_ARM_TOLERANCE_RAD:
+        if arm_rests(sim):
             return
-        yield {ARM: np.clip(delta / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip}
+        yield towards_rest(sim)
 
 
 class SkillPolicy(Protocol):

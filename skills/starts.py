@@ -17,6 +17,7 @@ from hab.navgrid import NavGrid
 from hab.objects import OBJECTS
 from hab.openings import drawn_out, in_the_way, rotated
 from hab.scene import DRAWER_OPEN_M, Receptacle, Scene
+from hab.simulator import Snapshot
 from skills.oracle.hand import thickness
 from skills.oracle.pick import LIFT_M, RIM_CLEAR_M, clearance
 from skills.oracle.reach import REACH_STEP_M, pitches_for, reaches
@@ -25,7 +26,7 @@ from skills.skill import Goal
 
 SPAWN_MAX_M = 2.0
 """Base to object, planar and along the floor (habitat's `spawn_max_dist_to_obj`)."""
-YAW_NOISE_RAD, BASE_NOISE_M = 0.523599, 0.05
+YAW_NOISE_RAD, NEAR_YAW_NOISE_RAD, BASE_NOISE_M = 0.523599, 0.15, 0.05
 FIXED_YAW_MAX_RAD = 0.6
 """Without base movement the yaw is off by no more: to what lies further round the arm would sweep over all else."""
 WORKING_NOISE = np.array((0.03, 0.03, 0.15))
@@ -40,8 +41,11 @@ ARRIVAL = 0.4
 """How fast a shove drives, at most (`base_vel`), where Navigate has left the base near its target."""
 _CANDIDATES = 40
 
-StartKind = Literal["task", "chain"]
-"""As the skill's own task has it; as the skill called before leaves things."""
+StartKind = Literal["wide", "near", "chain"]
+"""As the skill's own task has it: Pick and Place within 2 m, as habitat-lab does today; or, for them, at the navigable
+point nearest to the object, as at the time of the VER paper. Or as the skill called before leaves things."""
+STARTS: tuple[StartKind, ...] = ("wide", "near")
+"""A task's own, by name."""
 Pose = tuple[float, float, float]
 """Base x, y (m) and yaw (rad) in the world."""
 Shove = tuple[float, float, int]
@@ -65,6 +69,8 @@ class Start:
     shove: Shove = NO_SHOVE
     """What the base does before that. From a pose that is free of contact it brings the robot to lean on things, as
     skills leave it."""
+    snapshot: Snapshot | None = None
+    """Where everything stands, to the last digit: a state that was met (skills/recorded.py) rather than drawn."""
 
 
 def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int) -> Episode:
@@ -140,7 +146,7 @@ def _facing_poses(grid: NavGrid, receptacle: Receptacle, position: Sequence[floa
 
 
 def working_poses(
-    kind: Literal["task", "chain", "fixed"],
+    kind: StartKind | Literal["fixed"],
     grid: NavGrid,
     rng: np.random.Generator,
     receptacle: Receptacle,
@@ -156,6 +162,8 @@ def working_poses(
         return closest_poses(grid, rng, receptacle, position, name)
     if kind == "chain":
         return handover_poses(grid, rng, told, working_pose(grid, receptacle, position))
+    if kind == "near":
+        return nearest_poses(grid, rng, receptacle, position)
     return poses_near(grid, rng, receptacle, position)
 
 
@@ -170,6 +178,20 @@ def poses_near(
     for i, j in rng.permutation(cells)[:_CANDIDATES]:
         x, y = grid.xy(int(i), int(j))
         yield x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
+
+
+def nearest_poses(
+    grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
+) -> Iterator[Pose]:
+    """Yield base poses at the navigable points nearest to a position, the nearest first, facing it, give or take."""
+    work_x, work_y, _ = working_pose(grid, receptacle, position)
+    cells = _cells_within(grid, position, SPAWN_MAX_M)
+    cells = cells[grid.cells_near((work_x, work_y), SPAWN_MAX_M)[cells[:, 0], cells[:, 1]]]
+    points = np.array([grid.xy(int(i), int(j)) for i, j in cells]).reshape(-1, 2)
+    for k in np.argsort(np.hypot(*(points - np.asarray(position[:2])).T), kind="stable")[:_CANDIDATES]:
+        x, y = (points[k] + BASE_NOISE_M * rng.standard_normal(2)).tolist()
+        if grid.is_free(x, y):
+            yield x, y, facing((x, y), position) + NEAR_YAW_NOISE_RAD * float(rng.standard_normal())
 
 
 def handover_poses(

@@ -11,6 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import gymnasium
@@ -30,6 +31,7 @@ from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
+from skills import recorded
 from skills.skill import MANIPULATION_STEPS, Goal, arm_to_rest
 from skills.starts import Start, StartKind
 
@@ -135,20 +137,27 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         index: int | None = None,
         render_mode: str | None = None,
         action_repeat: int = 1,
+        starts: StartKind = "wide",
         chain_starts: float = 0.0,
+        chain_states: str = "",
         sim: str = "mujoco",
         critic_state: bool = False,
     ) -> None:
         """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
-        hand takes or loses something.
+        hand takes or loses something, more (unless it is 1) while the task acts itself.
 
         `critic_state`: show `CRITIC_STATE`, too, which is for a critic in training and not for any policy.
 
-        `chain_starts`: share of the start states, for training, that are as the chain hands over, not the task's own.
+        `starts`: which kind of start states the task's own are, "near" for Pick and Place alone.
+
+        `chain_starts`: share of the start states, for training, that are as the chain hands over, not the task's own:
+        drawn, or, with a file of `chain_states`, recorded (skills/recorded.py).
         """
         self._sampler = EpisodeSampler(split, index)
         self.split, self.obs, self.base_movement = split, obs, base_movement
-        self.action_repeat, self._chain_starts = action_repeat, chain_starts
+        self.action_repeat = action_repeat
+        self._starts: StartKind = starts
+        self._chain_starts, self._chain_states = chain_starts, chain_states
         self.render_mode = render_mode
         self.sim = make_simulator(sim, films=render_mode == "rgb_array")
         self.action_space = action_space(self.action_parts(base_movement))
@@ -254,6 +263,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def measures(self, now: S) -> dict[str, Any]:
         """Return the measures of this skill for `info`, by habitat's names."""
 
+    def acts_itself(self) -> bool:
+        """Whether the task moves the robot in the next control step, whatever the action."""
+        return False
+
     def may_stop(self) -> bool:
         """Whether now is a good moment to call stop, for a demonstration to show (skills/demonstrations.py)."""
         return False
@@ -269,11 +282,14 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         terms: dict[str, float] = {}
-        held = self.sim.held
-        for _ in range(self.action_repeat):
+        held, success, reason = self.sim.held, False, ""
+        for step in count(1):
             success, reason = self.control_step(action, terms)
             # Whatever the hand has taken or lost is answered at once.
             if success or reason or self.sim.held != held:
+                break
+            # Nobody is asked for actions that nothing hangs on.
+            if step >= self.action_repeat and not (self.acts_itself() and self.action_repeat > 1):
                 break
         truncated = reason == "timeout"
         terminated = success or (reason != "" and not truncated)
@@ -324,9 +340,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         for attempt in range(_ATTEMPTS):
             rng = np.random.default_rng([*variant, attempt])
             try:
-                for start in self.draw(scene, rng, index, "chain" if chain else "task"):
+                for start in self._drawn(scene, rng, index, chain):
                     self._begin(start)
-                    if not self.sim.collides() and self._handed_over():
+                    if start.snapshot is not None or (not self.sim.collides() and self._handed_over()):
                         self._force_n, self._began = self.sim.force_n, self.sim.steps
                         self._state = self.measure(self._common(0.0, 0.0))
                         return
@@ -334,13 +350,24 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
                 continue
         raise RuntimeError(f"no {self.skill} start fits apartment {scene.seed} ({self.split} {index})")
 
+    def _drawn(self, scene: Scene, rng: np.random.Generator, index: int, chain: bool) -> Iterator[Start]:
+        """Yield candidate start states; of an apartment in which none was recorded, the task's own."""
+        if not chain or not self._chain_states:
+            yield from self.draw(scene, rng, index, "chain" if chain else self._starts)
+        elif calls := recorded.load(self._chain_states, self.skill).get(scene.seed):
+            yield recorded.start_of(calls[int(rng.integers(len(calls)))])
+        else:
+            yield from self.draw(scene, rng, index, self._starts)
+
     def _begin(self, start: Start) -> None:
         self.start, self.goal = start, start.goal
         self._goal_position = self.goal.positions()
         self.sim.reset(start.episode)
         if start.arm is not None:
             self.sim.place_robot(np.array(start.episode.robot), np.array(start.arm))
-        if start.held:
+        if start.snapshot is not None:
+            self.sim.restore(start.snapshot)
+        elif start.held:
             self.sim.hold(start.held, start.tilt_rad)
         self._memory: CallMemory = {}
         self._posture = np.concatenate((self.sim.base, self.sim.arm))

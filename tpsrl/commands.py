@@ -11,6 +11,7 @@ import math
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from rich.console import Console
 from hab.backend import unavailable
 from hab.episodes import POLICIES, SCENARIOS, SPLITS
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
-from hab.observation_sets import DEFAULT, DEPTH, OBSERVATION_SETS
+from hab.observation_sets import DEFAULT, OBSERVATION_SETS
 from tpsrl import __version__
 from tpsrl.inputs import BadInput, Failure, Name, check_options_apply, json_lines, output_files, write_text
 
@@ -71,7 +72,7 @@ def cli() -> None:
 obs_option = click.option(
     "--obs",
     type=Name("observation set", tuple(OBSERVATION_SETS)),
-    help=f"What the skills see; as the override sim.obs=…, whose default is {DEFAULT}.",
+    help="What the skills have to see; as the override sim.obs=…. Default: each as it is, laser before laser+map.",
 )
 
 
@@ -120,6 +121,7 @@ def evaluate_command(
     from eval.evaluate import Request, evaluate
     from eval.report import tables, to_json, trace_rows
     from hab.scenario_env import MAX_STEPS
+    from planner.agent import sees_depth
     from tpsrl.progress import episode_progress
 
     config = _config(name, overrides, flags)
@@ -133,7 +135,7 @@ def evaluate_command(
             for path in (film, film.with_suffix(".jsonl"))
         ]
     )
-    if films or config.sim.obs == DEPTH:
+    if films or sees_depth(agent, name, config.sim.obs):
         _check_rendering(config)
     request = Request(
         name,
@@ -202,6 +204,7 @@ def ablate_command(
     from eval.ablation import CELLS
     from eval.evaluate import Request
     from hab.scenario_env import MAX_STEPS
+    from planner.agent import AgentError, sees_depth
     from tpsrl.ablation import run_ablation
 
     config = _config(scenario, overrides, {"skills": skills, "obs": obs})
@@ -212,7 +215,11 @@ def ablate_command(
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder}: is a file; name a folder")
     output_files([("--out", folder / "summary.json")])
-    if videos or config.sim.obs == DEPTH:
+    try:
+        looks = any(sees_depth(cell.agent(skills), scenario, config.sim.obs) for cell in cells)
+    except AgentError as error:
+        raise BadInput(f"--skills: {error}") from error
+    if videos or looks:
         _check_rendering(config)
     limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps
     request = Request(scenario, cells[0].agent(skills), split, episodes, seed, config.sim.obs, config.sim.name, *limits)
@@ -327,15 +334,60 @@ def train_skill_command(
     train_skill(config, out or Path(config.out), resume)
 
 
+@cli.command("record-starts")
+@click.argument("file", metavar="FILE", type=Path)
+@click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs.")
+@click.option("--obs", type=Name("observation set", tuple(OBSERVATION_SETS)), help="As of tpsrl eval.")
+@click.option("--episodes", default=1500, show_default=True, type=click.IntRange(min=1), help="Of all scenarios.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
+def record_starts_command(file: Path, skills: str, obs: str | None, episodes: int, workers: int) -> None:
+    """Record in FILE (.npz) where the chain hands over to each skill, in training apartments.
+
+    tpsrl train-skill SKILL chain_states=FILE chain_starts=0.5 trains from there, too.
+    """
+    from eval.evaluate import EvaluationError
+    from eval.recording import record
+    from planner.agent import Agent, AgentError, check_agent
+    from skills.recorded import save
+    from tpsrl.progress import episode_progress
+
+    if file.suffix != ".npz":
+        raise BadInput(f"FILE {file}: its name must end in .npz")
+    output_files([("FILE", file)])
+    agent = Agent(skills)
+    try:
+        for scenario in SCENARIOS:
+            check_agent(agent, scenario, obs)
+    except AgentError as error:
+        raise BadInput(str(error)) from error
+    try:
+        with episode_progress("recording", episodes) as on_episode:
+            calls, interrupted = record(agent, obs, episodes, workers, on_episode)
+    except EvaluationError as error:
+        raise Failure(str(error)) from error
+    if not calls:
+        raise Failure("interrupted before the first episode ended: nothing was recorded")
+    save(file, calls)
+    counts = Counter(call.skill for call in calls)
+    click.echo(f"{file}: " + ", ".join(f"{skill} {count}" for skill, count in sorted(counts.items())))
+    if interrupted:
+        click.echo("interrupted: these are of the episodes that had ended")
+
+
 @cli.command("skills")
 @click.option("--zoo", type=Path, metavar="DIR", help="Another folder of published policies than the packaged one.")
-def skills_command(zoo: Path | None) -> None:
+@click.option("--curves", type=Path, metavar="FILE", help="Also draw their success while they were trained (.png).")
+def skills_command(zoo: Path | None, curves: Path | None) -> None:
     """List the trained policies: what they were trained with, and their success on unseen apartments."""
     from rich.table import Table
 
+    from eval.curves import draw_curves
     from eval.model_card import CardError, rate, read_card
     from planner.zoo import ZOO, ZooError, entries
 
+    if curves is not None and curves.suffix != ".png":
+        raise BadInput(f"--curves {curves}: the file's name must end in .png")
+    output_files([("--curves", curves)])
     folder = zoo or ZOO
     table = Table(title=f"trained policies in {folder}", expand=False)
     for heading in ("policy", "base", "million steps", "minutes", "val", "test"):
@@ -357,6 +409,9 @@ def skills_command(zoo: Path | None) -> None:
     if not found:
         raise BadInput(f"{folder}: holds no trained policies; tpsrl publish-skill puts runs there")
     Console(width=max(Console().width, 110)).print(table)
+    if curves is not None:
+        drawn = draw_curves(folder, curves)
+        click.echo(f"{curves}: {drawn} of {len(found)} policies; of the others no curve was kept")
 
 
 @cli.command("publish-skill")

@@ -14,7 +14,6 @@ from click.core import ParameterSource
 
 from hab.backend import unavailable
 from hab.episodes import POLICIES, SCENARIOS
-from hab.observation_sets import DEFAULT
 from skills.specs import ALWAYS_DRIVE
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
     if context.params.get("monolithic"):
         _check_monolithic(name, context)
     if name in SCENARIOS:
-        if config.sim.obs != DEFAULT and skills == "oracle":
+        if config.sim.obs is not None and skills == "oracle":
             raise BadInput(f"--obs {config.sim.obs}: oracle skills read no observations; leave it out")
         return
     limits = {"episode_steps": config.chain.episode_steps, **config.chain.skill_steps}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import click
 from rich.console import Console
@@ -13,18 +13,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ver_core.progress import LINE_EVERY_S
 
-if TYPE_CHECKING:
-    from eval.evaluate import EpisodeResult
+
+class Outcome(Protocol):
+    """What is known of an episode that ended."""
+
+    @property
+    def success(self) -> bool: ...
 
 
 @contextmanager
-def episode_progress(name: str, episodes: int) -> Iterator[Callable[[EpisodeResult], None]]:
+def episode_progress(name: str, episodes: int) -> Iterator[Callable[[Outcome], None]]:
     """Show episodes done and the success rate so far; yields the function to call with each result."""
     done = successes = 0
     with _bar("{task.fields[success]}") as bar:
         task = bar.add_task(name, total=episodes, success="")
 
-        def on_result(result: EpisodeResult) -> None:
+        def on_result(result: Outcome) -> None:
             nonlocal done, successes
             done, successes = done + 1, successes + result.success
             bar.update(task, advance=1, success=f"success {successes / done:.2f}")

@@ -21,9 +21,10 @@ from safetensors.torch import load_file, save_file
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from hab.observation_sets import DEPTH, OBSERVATION_SETS
 from planner.zoo import CLONED, CONFIG, WEIGHTS
-from skills import TASKS
+from skills import TASKS, recorded
 from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.specs import ALWAYS_DRIVE
+from skills.starts import STARTS
 from skills.task import CRITIC_STATE
 from skills.training import env_factory, fit_policy
 from tpsrl.commands import Failure
@@ -67,7 +68,9 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "obs": config.obs,
         "base_movement": config.nav,
         "action_repeat": config.action_repeat,
+        "starts": config.starts,
         "chain_starts": config.chain_starts,
+        "chain_states": config.chain_states and str(Path(config.chain_states).resolve()),
         "sim": config.sim,
         "critic_state": CRITIC_STATE in config.policy.critic_keys,
     }
@@ -150,12 +153,23 @@ def _check_task(config: TrainSkillConfig) -> None:
     for key, value, choices in (
         ("skill", config.skill, tuple(TASKS)),
         ("obs", config.obs, tuple(OBSERVATION_SETS)),
+        ("starts", config.starts, STARTS),
     ):
         if value not in choices:
             raise BadInput(f"{key}={value}: choose from {', '.join(choices)}")
     check_simulator("sim", config.sim)
     if config.skill in ALWAYS_DRIVE and not config.nav:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
+    if config.starts == "near" and config.skill not in ("pick", "place"):
+        raise BadInput(f"starts=near: {config.skill} has one kind of start states; leave it out")
+    if config.chain_states:
+        if not config.chain_starts:
+            raise BadInput("chain_states: is for a share of the start states; give chain_starts, too")
+        try:
+            if not recorded.load(config.chain_states, config.skill):
+                raise BadInput(f"chain_states={config.chain_states}: holds no call of {config.skill}; leave it out")
+        except recorded.RecordingError as error:
+            raise BadInput(f"chain_states: {error}; make one with tpsrl record-starts") from error
     if config.skill == "rearrange" and config.demonstrations.rounds and not config.demonstrations.run:
         raise BadInput("demonstrations.rounds: rearrange has no oracle to show it anything; leave it out")
 

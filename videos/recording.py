@@ -53,7 +53,7 @@ def record_scenario(
     scenario: str,
     split: str,
     index: int,
-    obs: str,
+    obs: str | None,
     agent: Agent,
     limits: Limits,
     out: Path,

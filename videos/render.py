@@ -22,6 +22,7 @@ from hab.actions import CONTROL_HZ, Action
 from hab.backend import make_simulator
 from hab.episodes import Episode, make_episode
 from hab.mujoco.gl import make_gl_context
+from hab.observation_sets import LASER
 from hab.simulator import Simulator
 from planner.agent import Agent, load_policies, play_episode, play_skill, seed_draws, steps_of
 from planner.chain import Limits
@@ -75,7 +76,7 @@ def render_scenario(
     scenario: str,
     split: str,
     index: int,
-    obs: str,
+    obs: str | None,
     agent: Agent,
     limits: Limits,
     style: Style,
@@ -116,7 +117,7 @@ def render_skill(
     skill: str,
     split: str,
     index: int,
-    obs: str,
+    obs: str | None,
     agent: Agent,
     style: Style,
     out: Path,
@@ -129,7 +130,13 @@ def render_skill(
     if simulator == "mujoco":
         prepare_rendering()
     env = make_env(
-        skill, split=split, obs=obs, base_movement=agent.skill_nav, index=index, render_mode="rgb_array", sim=simulator
+        skill,
+        split=split,
+        obs=LASER,
+        base_movement=agent.skill_nav,
+        index=index,
+        render_mode="rgb_array",
+        sim=simulator,
     )
     task: Any = env.unwrapped
     moments: list[Moment] = []

@@ -30,7 +30,7 @@ from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat
 from hab.mujoco.rays import ray_directions
 from hab.objects import OBJECTS, held_pose
 from hab.scene import Quat
-from hab.simulator import Overlay, SimulationError
+from hab.simulator import Overlay, SimulationError, Snapshot
 
 CACHE_VARIABLE = "TPSRL_HABITAT_CACHE"
 _CACHE_FORMAT = 5
@@ -117,6 +117,19 @@ class HabitatSimulator:
             return
         self._put(name, *held_pose(name, self.ee_pos, float(self.base[2]), tilt_rad))
         self._snap(self._objects[name])
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put everything where it stood in a snapshot of the episode's apartment, still (start states only)."""
+        told = snapshot.read(self.scene)
+        for name, (position, quat) in told.objects.items():
+            self._put(name, position, quat)
+        for articulation in self.scene.articulations:
+            self._set_joint(articulation.name, told.joints.get(articulation.name, 0.0))
+        self.place_robot(np.array(told.base), np.array(told.arm))
+        if snapshot.held in OBJECTS:
+            self._snap(self._objects[snapshot.held])
+        elif snapshot.held:
+            self.hold(snapshot.held)
 
     def collides(self) -> bool:
         """Whether the robot, or the object in its hand, touches anything else as it stands (for start states)."""

@@ -31,7 +31,7 @@ from hab.mujoco.drives import NO_MOTION, command, strain
 from hab.mujoco.rays import RangeSensors
 from hab.mujoco.render import HeadCamera, ThirdPersonCamera
 from hab.objects import OBJECTS, held_pose
-from hab.simulator import Overlay, SimulationError
+from hab.simulator import Overlay, SimulationError, Snapshot
 
 HOLD_FORCE_N = 100.0
 """The seal breaks above this pull or shear: a 4 cm cup at 0.8 bar vacuum."""
@@ -131,6 +131,18 @@ class MujocoSimulator:
             self.data.qpos[adr : adr + 3], self.data.qpos[adr + 3 : adr + 7] = position, turn
             mujoco.mj_forward(self.model, self.data)
         self._attach(name)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put everything where it stood in a snapshot of the episode's apartment, still (start states only)."""
+        told = snapshot.read(self.scene)
+        for name, (position, quat) in told.objects.items():
+            adr = self._object_qpos[name]
+            self.data.qpos[adr : adr + 3], self.data.qpos[adr + 3 : adr + 7] = position, quat
+        for name, adr in self._joint_qpos.items():
+            self.data.qpos[adr] = told.joints.get(name, 0.0)
+        self.place_robot(np.array(told.base), np.array(told.arm))
+        if snapshot.held:
+            self._attach(snapshot.held)
 
     def collides(self) -> bool:
         """Whether the robot, or the object in its hand, touches anything else as it stands (for start states)."""

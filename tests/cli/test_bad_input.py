@@ -46,6 +46,18 @@ CASES = {
     "a skill has no plan to record": (["render", "pick", "--rerun"], "pick has none, choose from tidy_house"),
     "a recording is no video": (["render", "tidy_house", "--rerun", "--out", "x.mp4"], "must end in .rrd"),
     "a gallery of nothing": (["gallery", "nowhere"], "nowhere: no such folder"),
+    "a recording's name": (["record-starts", "calls.json"], "its name must end in .npz"),
+    "nobody plays what is recorded": (["record-starts", "calls.npz", "--skills", "nowhere"], "no such folder"),
+    "unknown start states": (["train-skill", "pick", "starts=far"], "choose from wide, near"),
+    "start states of Pick's": (["train-skill", "navigate", "starts=near"], "one kind of start states"),
+    "recorded starts for nobody": (
+        ["train-skill", "pick", "chain_states=x.npz", "chain_starts=0"],
+        "give chain_starts",
+    ),
+    "starts that were not recorded": (
+        ["train-skill", "pick", "chain_states=x.npz"],
+        "make one with tpsrl record-starts",
+    ),
     "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser, laser+map, depth"),
@@ -84,7 +96,7 @@ def test_incomplete_checkpoints_are_named(
     assert run(["eval", "set_table", "--skills", str(tmp_path)], monkeypatch) == 2
     assert "holds no policy of navigate, open_cabinet, open_fridge, pick, place with" in capsys.readouterr().err
     assert run(["eval", "pick", "--skills", str(tmp_path), "--no-skill-nav"], monkeypatch) == 2
-    assert "holds no policy of pick without base movement for laser+map" in capsys.readouterr().err
+    assert "holds no policy of pick without base movement: train it" in capsys.readouterr().err
 
 
 def test_rendering_without_opengl_is_one_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,16 @@ def test_ablate_films_what_is_typical_and_gallery_shows_it(tpsrl: Run, tmp_path:
     code, out = tpsrl("gallery", str(tmp_path), "--title", "All")
     assert code == 0 and out.strip() == str(tmp_path / "index.html")
     assert f"videos/{film.name}" in (tmp_path / "index.html").read_text()
+
+
+def test_record_starts_writes_what_training_takes(tpsrl: Run, tmp_path: Path) -> None:
+    file = tmp_path / "chain.npz"
+    code, out = tpsrl("record-starts", str(file), "--skills", "oracle", "--episodes", "2")
+    assert code == 0 and re.search(r"navigate \d+, pick \d+, place \d+", out)
+    tiny = ["train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"]
+    asked = ["--obs", "laser", "--steps", "32", "train=scratch", f"chain_states={file}", "chain_starts=0.5", *tiny]
+    assert tpsrl("train-skill", "place", *asked, "--out", str(tmp_path / "run"))[0] == 0
+    assert tpsrl("train-skill", "open_cabinet", *asked, "--out", str(tmp_path / "other"))[0] == 2
 
 
 def test_eval_writes_the_report_and_the_trace(tpsrl: Run, tmp_path: Path) -> None:

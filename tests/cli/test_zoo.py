@@ -40,7 +40,7 @@ def test_publishing_lists_measures_and_plays(
     assert run(["publish-skill", str(run_folder), "--zoo", str(tmp_path), "--episodes", "3"], monkeypatch) == 0
     folder = tmp_path / "close_fridge_nonav_laser+map"
     assert {path.name for path in folder.iterdir()} == {
-        "policy.safetensors", "config.yaml", "card.json", "curve.png", "README.md"
+        "policy.safetensors", "config.yaml", "card.json", "curve.png", "curve.json", "README.md"
     }  # fmt: skip
     critic = [
         any(name.startswith("critic.") for name in load_file(it / "policy.safetensors")) for it in (run_folder, folder)
@@ -65,6 +65,14 @@ def test_publishing_lists_measures_and_plays(
     capsys.readouterr()
     assert run(["skills", "--zoo", str(tmp_path)], monkeypatch) == 0
     listed = capsys.readouterr().out
+    picture = tmp_path / "curves.png"
+    assert run(["skills", "--zoo", str(tmp_path), "--curves", str(picture)], monkeypatch) == 0
+    assert "0 of 1 policies" in capsys.readouterr().out  # not one episode ended in 64 steps
+    (folder / "curve.json").write_text("[[0, 0.0], [100000, 0.4], [200000, 0.7]]")
+    assert run(["skills", "--zoo", str(tmp_path), "--curves", str(picture)], monkeypatch) == 0
+    assert "1 of 1 policies" in capsys.readouterr().out
+    with Image.open(picture) as curves:
+        assert curves.width > 300
     assert "close_fridge_nonav_laser+map" in listed and "stands" in listed
     assert (
         run(["eval", "close_fridge", "--skills", str(tmp_path), "--no-skill-nav", "--episodes", "1"], monkeypatch) == 0

@@ -126,10 +126,10 @@ def test_an_episode_is_a_function_of_scenario_split_and_index(which: tuple[str, 
 
 
 def test_splits_share_no_apartment() -> None:
-    used = {split: {scene_seed(split, index) for index in range(300)} for split in SPLITS}
+    used = {split: {scene_seed(split, index) for index in range(3000)} for split in SPLITS}
     for a, b in itertools.combinations(SPLITS, 2):
         assert not used[a] & used[b]
-    assert len(used["train"]) >= 100 and len(used["val"]) == len(used["test"]) == 20
+    assert len(used["train"]) == 1000 and len(used["val"]) == len(used["test"]) == 20
 
 
 def local(receptacle: Receptacle, position: tuple[float, float, float]) -> np.ndarray:

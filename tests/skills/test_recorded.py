@@ -1,0 +1,131 @@
+"""Start states that the chain was met in: recorded, kept in a file, laid out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval.recording import record
+from hab.episodes import make_episode, scene_seed
+from hab.mujoco.simulator import MujocoSimulator
+from hab.objects import OBJECTS
+from hab.simulator import Snapshot
+from planner.agent import Agent
+from skills import make_env
+from skills.oracle import make_oracle
+from skills.recorded import Recorded, RecordingError, load, save
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[Recorded]:
+    """One episode of each scenario, by the oracles."""
+    calls, interrupted = record(Agent("oracle"), "laser", 3, 1)
+    assert not interrupted
+    return calls
+
+
+@pytest.fixture(scope="module")
+def file(recorded: list[Recorded], tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("recorded") / "calls.npz"
+    save(path, recorded)
+    return str(path)
+
+
+def test_every_call_of_the_chain_is_recorded(recorded: list[Recorded]) -> None:
+    by_episode: dict[int, list[str]] = {}
+    for call in recorded:
+        by_episode.setdefault(call.index, []).append(call.skill)
+    assert by_episode[0][:4] == ["navigate", "pick", "navigate", "place"]
+    assert by_episode[2][:3] == ["navigate", "open_cabinet", "navigate"]
+    for call in recorded:
+        if call.skill == "place":
+            assert call.snapshot.held == call.goal.object
+
+
+def test_a_file_gives_back_what_was_saved(recorded: list[Recorded], file: str) -> None:
+    for skill in {call.skill for call in recorded}:
+        kept = load(file, skill)
+        assert sum(map(len, kept.values())) == sum(call.skill == skill for call in recorded)
+        for scene, calls in kept.items():
+            before = [call for call in recorded if call.skill == skill and scene_seed("train", call.index) == scene]
+            for was, now in zip(before, calls, strict=True):
+                assert (was.scenario, was.index, was.goal.position) == (now.scenario, now.index, now.goal.position)
+                assert was.snapshot.held == now.snapshot.held
+                np.testing.assert_allclose(now.snapshot.positions, was.snapshot.positions, atol=2e-6)
+
+
+@pytest.mark.parametrize("skill", ["navigate", "pick", "place", "open_cabinet"])
+def test_a_task_begins_where_the_chain_did(recorded: list[Recorded], file: str, skill: str) -> None:
+    env: Any = make_env(skill, "train", chain_starts=1.0, chain_states=file).unwrapped
+    laid_out = 0
+    for index in range(3):
+        env.reset(options={"index": index})
+        if env.start.snapshot is None:
+            continue
+        now = Snapshot.of(env.sim)
+        met = [c for c in recorded if c.skill == skill and c.index == index and c.snapshot.held == now.held]
+        off = [np.abs(call.snapshot.positions - now.positions).max() for call in met]
+        assert min(off) < 1e-4
+        laid_out += 1
+        before = env.sim.object_pos(now.held) - env.sim.ee_pos if now.held else None
+        for _ in range(30):
+            env.sim.step({"grip_action": np.full(1, 1.0 if now.held else -1.0, np.float32)})
+        assert env.sim.held == now.held
+        if before is not None:
+            np.testing.assert_allclose(env.sim.object_pos(now.held) - env.sim.ee_pos, before, atol=0.01)
+    assert laid_out
+    env.close()
+
+
+def test_the_rest_of_the_chain_can_be_played_from_there(file: str) -> None:
+    env: Any = make_env("place", "train", chain_starts=1.0, chain_states=file).unwrapped
+    oracle = make_oracle("place", True)
+    env.reset(options={"index": 0})
+    assert env.start.snapshot is not None
+    oracle.reset(env.sim, env.goal)
+    over, info = False, {}
+    while not over:
+        _, _, terminated, truncated, info = env.step(oracle.act(env.sim))
+        over = terminated or truncated
+    assert info["success"]
+    env.close()
+
+
+def test_apartments_without_any_have_the_tasks_own_starts(file: str) -> None:
+    env: Any = make_env("pick", "train", chain_starts=1.0, chain_states=file).unwrapped
+    env.reset(options={"index": 7})
+    assert env.start.snapshot is None
+    own: Any = make_env("pick", "train").unwrapped
+    own.reset(options={"index": 7})
+    np.testing.assert_array_equal(env.sim.state(), own.sim.state())
+    for each in (env, own):
+        each.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive"])
+def test_what_is_no_recording_is_said_in_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "calls.npz"
+    path.write_bytes(content)
+    for wrong in (path, tmp_path / "none.npz"):
+        with pytest.raises(RecordingError, match="holds no recorded start states") as error:
+            load(str(wrong), "pick")
+        assert "\n" not in str(error.value)
+
+
+def test_a_snapshot_holds_all_that_stands() -> None:
+    sim, other = MujocoSimulator(), MujocoSimulator()
+    episode = make_episode("prepare_groceries", "train", 1)
+    sim.reset(episode)
+    sim.hold("013_apple", 0.4)
+    for _ in range(20):
+        sim.step({"base_vel": np.array((0.3, 0.5), np.float32), "grip_action": np.ones(1, np.float32)})
+    taken = Snapshot.of(sim)
+    other.reset(episode)
+    other.restore(taken)
+    assert other.held == "013_apple" and len(taken.positions) == 10 + 7 * len(OBJECTS) + len(sim.scene.articulations)
+    np.testing.assert_allclose(Snapshot.of(other).positions, taken.positions, atol=1e-12)
+    for each in (sim, other):
+        each.close()
