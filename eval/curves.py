@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eval.model_card import CURVE_DATA
 from hab.episodes import POLICIES
-from planner.zoo import entries
+from planner.zoo import ZooError, entries
 from ver_core.reporting import RECENT_EPISODES
 
 COLUMNS = 4
@@ -17,7 +17,7 @@ COLUMNS = 4
 def draw_curves(zoo: Path, path: Path) -> int:
     """Draw a panel for each skill of which the zoo keeps a curve, and return how many policies are in the picture.
 
-    Raises `ZooError`; ValueError where a curve cannot be read.
+    Raises `ZooError`. Where there is none, nothing is written.
     """
     os.environ.setdefault("MPLBACKEND", "Agg")
     from matplotlib.figure import Figure  # slow to import
@@ -25,7 +25,7 @@ def draw_curves(zoo: Path, path: Path) -> int:
     curves: dict[str, list[tuple[str, list[list[float]]]]] = {}
     for entry in entries(zoo):
         kept = entry.folder / CURVE_DATA
-        points = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
+        points = _read(kept) if kept.exists() else []
         if points:
             label = ("" if entry.config.nav else "no base movement, ") + entry.config.obs
             curves.setdefault(entry.config.skill, []).append((label, points))
@@ -47,5 +47,14 @@ def draw_curves(zoo: Path, path: Path) -> int:
         panel.grid(alpha=0.3)
     figure.supxlabel("million decisions", fontsize=9)
     figure.supylabel(f"success, mean of {RECENT_EPISODES} training episodes", fontsize=9)
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, metadata={"Software": None})
     return sum(map(len, curves.values()))
+
+
+def _read(kept: Path) -> list[list[float]]:
+    """Return a curve's points, steps and success."""
+    try:
+        return [[float(steps), float(success)] for steps, success in json.loads(kept.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
+        raise ZooError(f"{kept}: cannot be read ({' '.join(str(error).split())})") from error

@@ -133,7 +133,7 @@ def run_episode(request: Request, index: int) -> EpisodeResult:
 def _run_scenario(request: Request, index: int) -> EpisodeResult:
     episode = make_episode(request.name, request.split, index)
     limits = chain_limits(request.episode_steps, request.skill_steps)
-    sim = _simulator(request.sim)
+    sim = cached_simulator(request.sim)
     stage = 0
     done: Sequence[bool] = [False] * len(interactions(episode))
 
@@ -143,7 +143,7 @@ def _run_scenario(request: Request, index: int) -> EpisodeResult:
 
     try:
         result = play_episode(
-            sim, episode, request.agent, _policies(request.agent, request.name, request.obs), limits, on_step
+            sim, episode, request.agent, cached_policies(request.agent, request.name, request.obs), limits, on_step
         )
     except SimulationError:
         step = steps_of(request.agent, episode, sim.scene)[stage]
@@ -174,7 +174,7 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
         env.reset(seed=request.seed)
         task: Any = env.unwrapped
         try:
-            row = play_skill(skill, env, _policies(agent, skill, request.obs)[skill])
+            row = play_skill(skill, env, cached_policies(agent, skill, request.obs)[skill])
         except SimulationError:
             row = TraceRow(0, skill, "", "", 0, task.sim.steps, "failed", UNSTABLE)
         scene = task.sim.episode.scene_seed
@@ -185,13 +185,14 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
 
 
 @lru_cache(maxsize=1)
-def _simulator(name: str) -> Simulator:
+def cached_simulator(name: str) -> Simulator:
     """One simulator a process: it keeps its compiled apartment between episodes."""
     return make_simulator(name)
 
 
 @lru_cache(maxsize=2)
-def _policies(agent: Agent, name: str, obs: str | None) -> dict[str, SkillPolicy]:
+def cached_policies(agent: Agent, name: str, obs: str | None) -> dict[str, SkillPolicy]:
+    """The same of policies: what they remember of a call ends with it."""
     return load_policies(agent, name, obs)
 
 

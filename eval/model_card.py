@@ -83,6 +83,7 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "action_repeat": config.action_repeat,
         "starts": config.starts,
         "chain_starts": config.chain_starts,
+        "chain_states": bool(config.chain_states),
         "deterministic": config.policy.deterministic,
         "demonstrations": asdict(config.demonstrations),
     }
@@ -258,10 +259,20 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         "",
         f"- Every action is held for {repeat} control steps, in training and in use"
         + (", less where the hand takes or loses something" if repeat > 1 else "")
+        + (" (and more while Pick's task lowers the arm)" if policy["skill"] == "pick" and repeat > 1 else "")
         + ".",
         f"- {policy['chain_starts']:.0%} of the training episodes start as the chain of skills hands over "
-        "(`skills/starts.py`); evaluation has the task's own starts only. The curve is of both together, and of "
-        "actions drawn with all their noise.",
+        + ("(recorded: `skills/recorded.py`)" if policy.get("chain_states") else "(`skills/starts.py`)")
+        + "; evaluation has the task's own starts only. The curve is of both together, and of actions drawn with all "
+        "their noise.",
+        *(
+            [
+                "- It was trained from the navigable point nearest to the object or goal (`starts=near`), and is "
+                "evaluated from up to 2 m off (`wide`)."
+            ]
+            if policy.get("starts") == "near"
+            else []
+        ),
         *_computed(policy["obs"]),
         *_cloning(policy["demonstrations"], training["cloning_s"]),
         # What was done to the weights by hand, if anything.

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from eval.evaluate import EvaluationError, each
+from eval.evaluate import EvaluationError, cached_policies, cached_simulator, each
 from hab.actions import Action
-from hab.backend import make_simulator
-from hab.episodes import SCENARIOS, make_episode
+from hab.episodes import SCENARIOS, load_scene, make_episode
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import SimulationError, Simulator, Snapshot
-from planner.agent import Agent, chain_limits, load_policies, play_episode, seed_draws
-from skills.recorded import SPLIT, Recorded
+from planner.agent import Agent, chain_limits, play_episode, seed_draws
+from skills.recorded import SPLIT, Recorded, fingerprint
 from skills.skill import Goal, SkillPolicy
 
 
@@ -43,44 +42,45 @@ class _Noting:
 
 def record(
     agent: Agent, obs: str | None, episodes: int, workers: int, on_episode: Callable[[Played], None] | None = None
-) -> tuple[list[Recorded], bool]:
-    """Play so many training episodes, of each scenario in turn, and return all calls of skills in them, and whether
-    Ctrl-C came before the end. Raises `EvaluationError`."""
+) -> tuple[list[Recorded], str]:
+    """Play so many training episodes, of each scenario in turn; return the calls of skills in them, and why it ended
+    early ("": it did not)."""
     calls: list[Recorded] = []
     source = each(partial(_play, agent, obs), workers, range(episodes))
-    interrupted = False
+    problem = ""
     try:
         for played in source:
             calls += played.calls
             if on_episode is not None:
                 on_episode(played)
     except KeyboardInterrupt:
-        interrupted = True
+        problem = "interrupted"
+    except EvaluationError as error:
+        problem = str(error)
     finally:
         source.close()
-    return sorted(calls, key=lambda call: call.index), interrupted
+    return sorted(calls, key=lambda call: call.index), problem
 
 
 def _play(agent: Agent, obs: str | None, index: int) -> Played:
     scenario, calls, success = SCENARIOS[index % len(SCENARIOS)], list[Recorded](), False
+    episode = make_episode(scenario, SPLIT, index)
+    apartment, goals = fingerprint(load_scene(episode.scene_seed)), {target.goal_pos for target in episode.targets}
 
     def note(skill: str, goal: Goal, snapshot: Snapshot) -> None:
-        calls.append(Recorded(skill, scenario, index, goal, snapshot))
+        # What has been lost on the way cannot be brought anywhere.
+        if goal.position not in goals or snapshot.held == goal.object:
+            calls.append(Recorded(skill, scenario, index, goal, snapshot, apartment))
 
     seed_draws(0, index)
-    sim = make_simulator()
+    limits = chain_limits(MAX_STEPS, {})
     try:
-        policies = {
-            skill: _Noting(skill, policy, note) for skill, policy in load_policies(agent, scenario, obs).items()
-        }
-        success = play_episode(
-            sim, make_episode(scenario, SPLIT, index), agent, policies, chain_limits(MAX_STEPS, {})
-        ).success
+        loaded = cached_policies(agent, scenario, obs)
+        policies = {skill: _Noting(skill, policy, note) for skill, policy in loaded.items()}
+        success = play_episode(cached_simulator("mujoco"), episode, agent, policies, limits).success
     except SimulationError:
         pass  # what came before it is as good as any
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise EvaluationError(f"{scenario}, {SPLIT} episode {index}: {said}") from error
-    finally:
-        sim.close()
     return Played(calls, success)

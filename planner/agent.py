@@ -19,7 +19,7 @@ from hab.scene import Scene
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
 from planner.task_planner import PlanStep, plan, whole_steps
-from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, entries, find
+from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, entries, find, job_name
 from skills.oracle import make_oracle
 from skills.skill import SkillPolicy
 from skills.specs import ALWAYS_DRIVE, SPECS
@@ -90,10 +90,13 @@ def load_policies(agent: Agent, name: str, obs: str | None = None) -> dict[str, 
 
 
 def weights_of(agent: Agent, name: str, obs: str | None = None) -> dict[str, Path]:
-    """Return the weights that `name` is played with, by the policies' names; none for oracles. Raises `AgentError`."""
+    """Return the weights that `name` is played with, by the job that they do ("pick_nav"); none for oracles.
+
+    Raises `AgentError`.
+    """
     if agent.skills == "oracle":
         return {}
-    return {entry.name: entry.folder / WEIGHTS for entry in _entries(agent, name, obs).values()}
+    return {job_name(entry.config): entry.folder / WEIGHTS for entry in _entries(agent, name, obs).values()}
 
 
 def sees_depth(agent: Agent, name: str, obs: str | None = None) -> bool:

@@ -38,8 +38,12 @@ class Entry:
 
 def entry_name(config: TrainSkillConfig) -> str:
     """Return the name of a policy's folder in the zoo: pick_nav_laser."""
-    variant = "" if config.skill in ALWAYS_DRIVE else "_nav" if config.nav else "_nonav"
-    return f"{config.skill}{variant}_{config.obs}"
+    return f"{job_name(config)}_{config.obs}"
+
+
+def job_name(config: TrainSkillConfig) -> str:
+    """Return which skill it is, and which variant: pick_nav."""
+    return config.skill + ("" if config.skill in ALWAYS_DRIVE else "_nav" if config.nav else "_nonav")
 
 
 def run_entry(folder: Path) -> Entry:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,17 +196,19 @@ class _Player:
             held, reward = task.sim.held, 0.0
             # An oracle stops where it had planned to, which nobody can see; here it would wherever that is right.
             may_stop, lingers = task.may_stop(), rng.random() > DONE_SHARE
-            for _ in range(self.repeat):
+            for number in count(1):
                 action = dict(ahead or oracle.act(task.sim))
                 ahead = {}
                 if may_stop:
                     action[STOP] = np.ones(1, np.float32)
                 action = {part.name: action[part.name] for part in self.network.action_layout.parts}
-                if meant and any((action[part] > 0.0) != (first[part] > 0.0) for part in self.switches):
+                alone = bool(meant) and task.acts_itself()
+                if meant and not alone and any((action[p] > 0.0) != (first[p] > 0.0) for p in self.switches):
                     ahead = action  # what it lets go, or stops, at is seen first
                     break
                 first = first if meant else action
-                meant.append(np.concatenate(list(action.values())))
+                if not alone:
+                    meant.append(np.concatenate(list(action.values())))
                 disturbed = {part: value + spread.get(part, 0.0) for part, value in action.items()}
                 if lingers and may_stop:
                     del disturbed[STOP]
@@ -215,7 +218,7 @@ class _Player:
                 success, reason = task.control_step(_clipped(disturbed), terms)
                 reward += sum(terms.values())
                 done = success or reason != ""
-                if done or task.sim.held != held:
+                if done or task.sim.held != held or (number >= self.repeat and not self._plays_on()):
                     break
             steps.append(_Step(floats, bytes_, self._switched(np.mean(meant, axis=0)), reward, True))
         if not success:
@@ -260,13 +263,17 @@ class _Player:
         share = 1.0 if self.job.asked_share and still > ASKED_STILL else self.job.asked_share
         shown = self._oracle_would() if held == self.began_with and self.rng.random() < share else None
         over, terms = False, dict[str, float]()
-        for _ in range(self.repeat):
+        for number in count(1):
             success, reason = task.control_step(action, terms)
             over = success or reason != ""
-            if over or task.sim.held != held:
+            if over or task.sim.held != held or (number >= self.repeat and not self._plays_on()):
                 break
         done = flat[0].numpy() if shown is None else shown
         return _Step(floats, bytes_, done, sum(terms.values()), shown is not None), over
+
+    def _plays_on(self) -> bool:
+        """Whether a decision goes on beyond its control steps, as in `SkillTask.step`."""
+        return self.repeat > 1 and self.task.acts_itself()
 
     def _oracle_would(self) -> NDArray[np.float32]:
         """Return the action (A,) with which an oracle would begin here.

@@ -2,12 +2,13 @@
 
 One file holds those of all skills. They are what the skills before really left behind: the base and the arm where they
 were, the object in hand as it hangs, doors and drawers as far open as they were drawn. A file goes with the apartments
-that it was recorded in: where their generator changes, record anew.
+that it was recorded in.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,6 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from hab.episodes import load_scene, make_episode, scene_seed
+from hab.scene import Scene
 from hab.simulator import Snapshot
 from skills.skill import Goal
 from skills.starts import Start
@@ -38,6 +40,14 @@ class Recorded:
     """Of the episode, in the training split."""
     goal: Goal
     snapshot: Snapshot
+    apartment: int
+    """Tells the apartment as it was then from what a changed generator makes of its seed (`fingerprint`)."""
+
+
+def fingerprint(scene: Scene) -> int:
+    """Return a number that changes with where an apartment's walls and surfaces are (to a centimetre)."""
+    places = [*scene.bounds, *(value for receptacle in scene.receptacles for value in receptacle.center)]
+    return zlib.crc32(" ".join(f"{value:.2f}" for value in places).encode())
 
 
 def save(path: Path, calls: Sequence[Recorded]) -> None:
@@ -47,7 +57,8 @@ def save(path: Path, calls: Sequence[Recorded]) -> None:
     for row, call in zip(positions, calls, strict=True):
         row[: len(call.snapshot.positions)] = call.snapshot.positions
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
         np.savez_compressed(
             file,
             skill=np.array([call.skill for call in calls], str),
@@ -58,7 +69,9 @@ def save(path: Path, calls: Sequence[Recorded]) -> None:
             articulation=np.array([call.goal.articulation for call in calls], str),
             held=np.array([call.snapshot.held for call in calls], str),
             positions=positions,
+            apartment=np.array([call.apartment for call in calls], np.int64),
         )
+    part.replace(path)
 
 
 @lru_cache(maxsize=2)
@@ -80,17 +93,20 @@ def load(path: str, skill: str) -> dict[int, list[Recorded]]:
                 int(columns["index"][i]),
                 Goal((x, y, z), named, articulation),
                 Snapshot(row[~np.isnan(row)], str(columns["held"][i])),
+                int(columns["apartment"][i]),
             )
             found.setdefault(scene_seed(SPLIT, call.index), []).append(call)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile) as error:
+    except (OSError, EOFError, ValueError, LookupError, TypeError, BadZipFile, zlib.error) as error:
         raise RecordingError(f"{path}: holds no recorded start states ({' '.join(str(error).split())})") from error
     return found
 
 
 def start_of(call: Recorded) -> Start:
-    """Return a recorded call as a start state."""
+    """Return a recorded call as a start state. Raises `RecordingError` if its apartment is another one now."""
     episode = make_episode(call.scenario, SPLIT, call.index)
     scene = load_scene(episode.scene_seed)
+    if fingerprint(scene) != call.apartment:
+        raise RecordingError(f"an apartment of {SPLIT} is no longer what it was when it was recorded")
     told = call.snapshot.read(scene)
     objects = {
         name: (position, math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))

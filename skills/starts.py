@@ -70,7 +70,7 @@ class Start:
     """What the base does before that. From a pose that is free of contact it brings the robot to lean on things, as
     skills leave it."""
     snapshot: Snapshot | None = None
-    """Where everything stands, to the last digit: a state that was met (skills/recorded.py) rather than drawn."""
+    """Where everything stands, if the state was met (skills/recorded.py) rather than drawn."""
 
 
 def draw_episode(scene: Scene, rng: np.random.Generator, split: str, index: int) -> Episode:

@@ -45,7 +45,7 @@ rises by thousands in one bump, so here the sum only gets measured."""
 FORCE_END_PEN = 1.0
 DROP_PEN = 1.0
 """For a seal that broke (habitat's `constraint_violate_pen`)."""
-_ATTEMPTS = 100
+_ATTEMPTS, _RECORDED_ATTEMPTS = 100, 10
 
 
 @dataclass
@@ -340,7 +340,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         for attempt in range(_ATTEMPTS):
             rng = np.random.default_rng([*variant, attempt])
             try:
-                for start in self._drawn(scene, rng, index, chain):
+                for start in self._drawn(scene, rng, index, chain, recorded_too=attempt < _RECORDED_ATTEMPTS):
                     self._begin(start)
                     if start.snapshot is not None or (not self.sim.collides() and self._handed_over()):
                         self._force_n, self._began = self.sim.force_n, self.sim.steps
@@ -350,11 +350,13 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
                 continue
         raise RuntimeError(f"no {self.skill} start fits apartment {scene.seed} ({self.split} {index})")
 
-    def _drawn(self, scene: Scene, rng: np.random.Generator, index: int, chain: bool) -> Iterator[Start]:
+    def _drawn(
+        self, scene: Scene, rng: np.random.Generator, index: int, chain: bool, recorded_too: bool
+    ) -> Iterator[Start]:
         """Yield candidate start states; of an apartment in which none was recorded, the task's own."""
         if not chain or not self._chain_states:
             yield from self.draw(scene, rng, index, "chain" if chain else self._starts)
-        elif calls := recorded.load(self._chain_states, self.skill).get(scene.seed):
+        elif recorded_too and (calls := recorded.load(self._chain_states, self.skill).get(scene.seed)):
             yield recorded.start_of(calls[int(rng.integers(len(calls)))])
         else:
             yield from self.draw(scene, rng, index, self._starts)

@@ -345,33 +345,38 @@ def record_starts_command(file: Path, skills: str, obs: str | None, episodes: in
 
     tpsrl train-skill SKILL chain_states=FILE chain_starts=0.5 trains from there, too.
     """
-    from eval.evaluate import EvaluationError
     from eval.recording import record
-    from planner.agent import Agent, AgentError, check_agent
+    from planner.agent import Agent, AgentError, check_agent, sees_depth
     from skills.recorded import save
     from tpsrl.progress import episode_progress
+    from videos.render import prepare_rendering
 
     if file.suffix != ".npz":
         raise BadInput(f"FILE {file}: its name must end in .npz")
+    if file.exists():
+        raise BadInput(f"FILE {file}: is there already; remove it, or name another file")
     output_files([("FILE", file)])
+    if obs is not None and skills == "oracle":
+        raise BadInput(f"--obs {obs}: oracle skills read no observations; leave it out")
     agent = Agent(skills)
     try:
         for scenario in SCENARIOS:
             check_agent(agent, scenario, obs)
+        if any(sees_depth(agent, scenario, obs) for scenario in SCENARIOS):
+            prepare_rendering()
     except AgentError as error:
-        raise BadInput(str(error)) from error
-    try:
-        with episode_progress("recording", episodes) as on_episode:
-            calls, interrupted = record(agent, obs, episodes, workers, on_episode)
-    except EvaluationError as error:
-        raise Failure(str(error)) from error
+        raise BadInput(f"--skills: {error}") from error
+    with episode_progress("recording", episodes) as on_episode:
+        calls, problem = record(agent, obs, episodes, workers, on_episode)
     if not calls:
-        raise Failure("interrupted before the first episode ended: nothing was recorded")
+        raise Failure(f"{problem}: nothing was recorded")
     save(file, calls)
     counts = Counter(call.skill for call in calls)
     click.echo(f"{file}: " + ", ".join(f"{skill} {count}" for skill, count in sorted(counts.items())))
-    if interrupted:
+    if problem == "interrupted":
         click.echo("interrupted: these are of the episodes that had ended")
+    elif problem:
+        raise Failure(f"{problem} (what was recorded before is in {file})")
 
 
 @cli.command("skills")
@@ -410,7 +415,12 @@ def skills_command(zoo: Path | None, curves: Path | None) -> None:
         raise BadInput(f"{folder}: holds no trained policies; tpsrl publish-skill puts runs there")
     Console(width=max(Console().width, 110)).print(table)
     if curves is not None:
-        drawn = draw_curves(folder, curves)
+        try:
+            drawn = draw_curves(folder, curves)
+        except ZooError as error:
+            raise BadInput(str(error)) from error
+        if not drawn:
+            raise BadInput(f"--curves: {folder} keeps no curve of its policies; publish them anew from their runs")
         click.echo(f"{curves}: {drawn} of {len(found)} policies; of the others no curve was kept")
 
 

@@ -105,9 +105,9 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
             raise BadInput(f"chain.skill_steps.{skill}: no such skill; choose from {', '.join(POLICIES)}")
     if context.params.get("monolithic"):
         _check_monolithic(name, context)
+    if config.sim.obs is not None and skills == "oracle":
+        raise BadInput(f"--obs {config.sim.obs}: oracle skills read no observations; leave it out")
     if name in SCENARIOS:
-        if config.sim.obs is not None and skills == "oracle":
-            raise BadInput(f"--obs {config.sim.obs}: oracle skills read no observations; leave it out")
         return
     limits = {"episode_steps": config.chain.episode_steps, **config.chain.skill_steps}
     if any(steps is not None for steps in limits.values()):

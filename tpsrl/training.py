@@ -54,6 +54,8 @@ def resumed_config(out: Path) -> TrainSkillConfig:
 
 def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     """Train, print what came of it, and return that. Raises `BadInput`, `RenderingUnavailable` or `Failure`."""
+    if config.chain_states:  # a resume may be asked for from elsewhere
+        config = replace(config, chain_states=str(Path(config.chain_states).resolve()))
     _check_task(config)
     config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs, config.nav))
     if resume and (change := changed_key(resumed_config(out), config, MAY_CHANGE)):
@@ -70,7 +72,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "action_repeat": config.action_repeat,
         "starts": config.starts,
         "chain_starts": config.chain_starts,
-        "chain_states": config.chain_states and str(Path(config.chain_states).resolve()),
+        "chain_states": config.chain_states,
         "sim": config.sim,
         "critic_state": CRITIC_STATE in config.policy.critic_keys,
     }
@@ -162,16 +164,27 @@ def _check_task(config: TrainSkillConfig) -> None:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
     if config.starts == "near" and config.skill not in ("pick", "place"):
         raise BadInput(f"starts=near: {config.skill} has one kind of start states; leave it out")
+    if config.starts == "near" and not config.nav:
+        raise BadInput("starts=near: without base movement the base stands where the arm reaches; leave it out")
     if config.chain_states:
-        if not config.chain_starts:
-            raise BadInput("chain_states: is for a share of the start states; give chain_starts, too")
-        try:
-            if not recorded.load(config.chain_states, config.skill):
-                raise BadInput(f"chain_states={config.chain_states}: holds no call of {config.skill}; leave it out")
-        except recorded.RecordingError as error:
-            raise BadInput(f"chain_states: {error}; make one with tpsrl record-starts") from error
+        _check_chain_states(config)
     if config.skill == "rearrange" and config.demonstrations.rounds and not config.demonstrations.run:
         raise BadInput("demonstrations.rounds: rearrange has no oracle to show it anything; leave it out")
+
+
+def _check_chain_states(config: TrainSkillConfig) -> None:
+    if not config.chain_starts:
+        raise BadInput("chain_states: is for a share of the start states; give chain_starts, too")
+    if not config.nav:
+        raise BadInput("chain_states: is recorded with skills that drive; leave it out without base movement")
+    try:
+        calls = recorded.load(config.chain_states, config.skill)
+        for of_apartment in list(calls.values())[:1]:
+            recorded.start_of(of_apartment[0])
+    except recorded.RecordingError as error:
+        raise BadInput(f"chain_states: {error}; make one with tpsrl record-starts") from error
+    if not calls:
+        raise BadInput(f"chain_states={config.chain_states}: holds no call of {config.skill}; leave it out")
 
 
 def _summary(name: str, config: TrainSkillConfig, result: Result, before: int, out: Path) -> str:

@@ -47,6 +47,19 @@ CASES = {
     "a recording is no video": (["render", "tidy_house", "--rerun", "--out", "x.mp4"], "must end in .rrd"),
     "a gallery of nothing": (["gallery", "nowhere"], "nowhere: no such folder"),
     "a recording's name": (["record-starts", "calls.json"], "its name must end in .npz"),
+    "nothing for oracles to see": (
+        ["record-starts", "calls.npz", "--skills", "oracle", "--obs", "laser"],
+        "leave it out",
+    ),
+    "near starts stand still": (["train-skill", "pick", "--no-nav", "starts=near"], "leave it out"),
+    "recorded starts drive": (
+        ["train-skill", "pick", "--no-nav", "chain_states=x.npz", "chain_starts=0.5"],
+        "without base movement",
+    ),
+    "nobody looks at a skill, either": (
+        ["eval", "pick", "sim.obs=depth", "--skills", "oracle"],
+        "read no observations",
+    ),
     "nobody plays what is recorded": (["record-starts", "calls.npz", "--skills", "nowhere"], "no such folder"),
     "unknown start states": (["train-skill", "pick", "starts=far"], "choose from wide, near"),
     "start states of Pick's": (["train-skill", "navigate", "starts=near"], "one kind of start states"),

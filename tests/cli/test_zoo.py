@@ -65,9 +65,12 @@ def test_publishing_lists_measures_and_plays(
     capsys.readouterr()
     assert run(["skills", "--zoo", str(tmp_path)], monkeypatch) == 0
     listed = capsys.readouterr().out
-    picture = tmp_path / "curves.png"
-    assert run(["skills", "--zoo", str(tmp_path), "--curves", str(picture)], monkeypatch) == 0
-    assert "0 of 1 policies" in capsys.readouterr().out  # not one episode ended in 64 steps
+    picture = tmp_path / "pictures" / "curves.png"
+    assert run(["skills", "--zoo", str(tmp_path), "--curves", str(picture)], monkeypatch) == 2
+    assert "keeps no curve" in capsys.readouterr().err and not picture.exists()  # not one episode ended in 64 steps
+    (folder / "curve.json").write_text("[5]")
+    assert run(["skills", "--zoo", str(tmp_path), "--curves", str(picture)], monkeypatch) == 2
+    assert capsys.readouterr().err.count("\n") == 1
     (folder / "curve.json").write_text("[[0, 0.0], [100000, 0.4], [200000, 0.7]]")
     assert run(["skills", "--zoo", str(tmp_path), "--curves", str(picture)], monkeypatch) == 0
     assert "1 of 1 policies" in capsys.readouterr().out

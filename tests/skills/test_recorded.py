@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ from hab.simulator import Snapshot
 from planner.agent import Agent
 from skills import make_env
 from skills.oracle import make_oracle
-from skills.recorded import Recorded, RecordingError, load, save
+from skills.recorded import Recorded, RecordingError, load, save, start_of
 
 
 @pytest.fixture(scope="module")
 def recorded() -> list[Recorded]:
     """One episode of each scenario, by the oracles."""
-    calls, interrupted = record(Agent("oracle"), "laser", 3, 1)
-    assert not interrupted
+    calls, problem = record(Agent("oracle"), None, 3, 1)
+    assert problem == ""
     return calls
 
 
@@ -92,6 +93,28 @@ def test_the_rest_of_the_chain_can_be_played_from_there(file: str) -> None:
         over = terminated or truncated
     assert info["success"]
     env.close()
+
+
+def test_a_recording_of_other_apartments_is_refused(recorded: list[Recorded]) -> None:
+    assert start_of(recorded[0]).goal == recorded[0].goal
+    with pytest.raises(RecordingError, match="no longer what it was"):
+        start_of(replace(recorded[0], apartment=recorded[0].apartment + 1))
+
+
+def test_what_was_lost_on_the_way_is_nobodys_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Navigate that drops what it carries is followed by a Place of nothing: no such call is kept."""
+
+    def act(self: Any, sim: Any) -> Any:
+        return {"grip_action": -np.ones(1, np.float32), "rearrange_stop": np.ones(1, np.float32)}
+
+    full = record(Agent("oracle"), None, 1, 1)[0]
+    monkeypatch.setattr("planner.chain.own_parts", lambda action, parts, holding_on: action)
+    oracle = type(make_oracle("navigate", True))
+    drive = oracle.act
+    monkeypatch.setattr(oracle, "act", lambda self, sim: act(self, sim) if sim.held else drive(self, sim))
+    lossy = record(Agent("oracle"), None, 1, 1)[0]
+    assert [call.skill for call in full][:4] == ["navigate", "pick", "navigate", "place"]
+    assert [call.skill for call in lossy] == ["navigate", "pick", "navigate"]
 
 
 def test_apartments_without_any_have_the_tasks_own_starts(file: str) -> None:
