@@ -88,6 +88,16 @@ def test_an_action_that_is_held_is_the_mean_of_what_the_oracle_did(monkeypatch: 
     np.testing.assert_array_equal(held.floats[:whole], each.floats[: 3 * whole : 3])
 
 
+def test_nobody_shows_what_the_task_does_itself() -> None:
+    """Once the object is where the arm is lowered, Pick asks for no more actions."""
+    player = module._Player(job("pick", 1))
+    told = next(told for told in (player.episode() for _ in range(6)) if len(told.expert) and told.expert.all())
+    span = {key.name: slice(key.start, key.stop) for key in player.network.obs_layout.keys}
+    holding = told.floats[:, span["is_holding"]][:, 0] > 0.5
+    off = np.linalg.norm(told.floats[:, span["relative_resting_position"]], axis=1)
+    assert holding.sum() > 10 and not (holding & (off < 0.15)).any()
+
+
 def test_the_learner_begins_and_the_oracle_takes_over() -> None:
     fresh = network("navigate")
     weights = {name: value.numpy() for name, value in fresh.state_dict().items()}
