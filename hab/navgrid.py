@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import MCP_Geometric
 
-from hab.scene import Geom, Scene
+from hab.scene import Geom, Scene, yaw_of
 
 LOW_M, HIGH_M = 0.02, 1.3
 """Geometry between these heights stops the robot."""
@@ -205,18 +205,13 @@ def _static_geoms(scene: Scene) -> Iterable[tuple[Geom, float, float, float]]:
     """Every geom with its world x, y and yaw, articulations closed (z of link frames is added to the geom)."""
     for piece in scene.furniture:
         for geom in piece.geoms:
-            yield geom, geom.pos[0], geom.pos[1], _yaw(geom)
+            yield geom, geom.pos[0], geom.pos[1], yaw_of(geom.quat)
     for art in scene.articulations:
         c, s = math.cos(art.yaw), math.sin(art.yaw)
         for geom in art.geoms:
             x, y, z = geom.pos
             at_height = Geom(**{**geom.__dict__, "pos": (x, y, z + art.pos[2])})
-            yield at_height, art.pos[0] + c * x - s * y, art.pos[1] + s * x + c * y, art.yaw + _yaw(geom)
-
-
-def _yaw(geom: Geom) -> float:
-    w, x, y, z = geom.quat
-    return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+            yield at_height, art.pos[0] + c * x - s * y, art.pos[1] + s * x + c * y, art.yaw + yaw_of(geom.quat)
 
 
 def _bounding_half_sizes(geom: Geom) -> tuple[float, float, float]:

@@ -6,6 +6,7 @@ World frame: z up, metres, radians; the floor is z = 0. Nothing here knows a phy
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 LOW_CEILING_M = 0.60
@@ -15,6 +16,13 @@ Vec3 = tuple[float, float, float]
 Rgba = tuple[float, float, float, float]
 Quat = tuple[float, float, float, float]
 """Orientation, scalar first."""
+
+
+def yaw_of(quat: Quat) -> float:
+    """Return the yaw (rad) of an orientation."""
+    w, x, y, z = quat
+    return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
 
 DRAWER_OPEN_M = 0.45
 """Goal position of an opened drawer (m); success when joint > 0.45 - 0.05."""

@@ -218,7 +218,7 @@ class _Player:
                 success, reason = task.control_step(_clipped(disturbed), terms)
                 reward += sum(terms.values())
                 done = success or reason != ""
-                if done or task.sim.held != held or (number >= self.repeat and not self._plays_on()):
+                if done or task.sim.held != held or not task.goes_on(number, self.repeat):
                     break
             steps.append(_Step(floats, bytes_, self._switched(np.mean(meant, axis=0)), reward, True))
         if not success:
@@ -266,14 +266,10 @@ class _Player:
         for number in count(1):
             success, reason = task.control_step(action, terms)
             over = success or reason != ""
-            if over or task.sim.held != held or (number >= self.repeat and not self._plays_on()):
+            if over or task.sim.held != held or not task.goes_on(number, self.repeat):
                 break
         done = flat[0].numpy() if shown is None else shown
         return _Step(floats, bytes_, done, sum(terms.values()), shown is not None), over
-
-    def _plays_on(self) -> bool:
-        """Whether a decision goes on beyond its control steps, as in `SkillTask.step`."""
-        return self.repeat > 1 and self.task.acts_itself()
 
     def _oracle_would(self) -> NDArray[np.float32]:
         """Return the action (A,) with which an oracle would begin here.

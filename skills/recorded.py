@@ -7,7 +7,6 @@ that it was recorded in.
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from hab.episodes import load_scene, make_episode, scene_seed
-from hab.scene import Scene
+from hab.scene import Scene, yaw_of
 from hab.simulator import Snapshot
 from skills.skill import Goal
 from skills.starts import Start
@@ -108,9 +107,6 @@ def start_of(call: Recorded) -> Start:
     if fingerprint(scene) != call.apartment:
         raise RecordingError(f"an apartment of {SPLIT} is no longer what it was when it was recorded")
     told = call.snapshot.read(scene)
-    objects = {
-        name: (position, math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
-        for name, (position, (w, x, y, z)) in told.objects.items()
-    }
+    objects = {name: (position, yaw_of(quat)) for name, (position, quat) in told.objects.items()}
     episode = replace(episode, robot=told.base, objects=objects, joints=told.joints)
     return Start(episode, call.goal, call.snapshot.held, snapshot=call.snapshot)

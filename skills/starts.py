@@ -171,10 +171,7 @@ def poses_near(
     grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
 ) -> Iterator[Pose]:
     """Yield random base poses within `SPAWN_MAX_M` of a position that face it, give or take."""
-    work_x, work_y, _ = working_pose(grid, receptacle, position)
-    # Along the floor, too: the other side of a wall is not near.
-    cells = _cells_within(grid, position, SPAWN_MAX_M)
-    cells = cells[grid.cells_near((work_x, work_y), SPAWN_MAX_M)[cells[:, 0], cells[:, 1]]]
+    cells = _cells_around(grid, position, SPAWN_MAX_M, working_pose(grid, receptacle, position))
     for i, j in rng.permutation(cells)[:_CANDIDATES]:
         x, y = grid.xy(int(i), int(j))
         yield x, y, facing((x, y), position) + YAW_NOISE_RAD * float(rng.standard_normal())
@@ -184,9 +181,7 @@ def nearest_poses(
     grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
 ) -> Iterator[Pose]:
     """Yield base poses at the navigable points nearest to a position, the nearest first, facing it, give or take."""
-    work_x, work_y, _ = working_pose(grid, receptacle, position)
-    cells = _cells_within(grid, position, SPAWN_MAX_M)
-    cells = cells[grid.cells_near((work_x, work_y), SPAWN_MAX_M)[cells[:, 0], cells[:, 1]]]
+    cells = _cells_around(grid, position, SPAWN_MAX_M, working_pose(grid, receptacle, position))
     points = np.array([grid.xy(int(i), int(j)) for i, j in cells]).reshape(-1, 2)
     for k in np.argsort(np.hypot(*(points - np.asarray(position[:2])).T), kind="stable")[:_CANDIDATES]:
         x, y = (points[k] + BASE_NOISE_M * rng.standard_normal(2)).tolist()
@@ -201,8 +196,7 @@ def handover_poses(
 
     `work`: where one would stand to work there, which has to be near along the floor, too.
     """
-    cells = _cells_within(grid, position, NAV_DISTANCE_M)
-    cells = cells[grid.cells_near((work[0], work[1]), SPAWN_MAX_M)[cells[:, 0], cells[:, 1]]]
+    cells = _cells_around(grid, position, NAV_DISTANCE_M, work)
     for i, j in rng.permutation(cells)[:_CANDIDATES]:
         x, y = grid.xy(int(i), int(j))
         yield x, y, facing((x, y), position) + float(rng.uniform(-NAV_ANGLE_RAD, NAV_ANGLE_RAD))
@@ -266,6 +260,14 @@ def _working_distances(receptacle: Receptacle, position: Sequence[float], name: 
 def facing(base: Sequence[float], position: Sequence[float]) -> float:
     """Return the yaw (rad) with which a base looks at a position."""
     return math.atan2(position[1] - base[1], position[0] - base[0])
+
+
+def _cells_around(grid: NavGrid, position: Sequence[float], distance_m: float, work: Sequence[float]) -> np.ndarray:
+    """Return those of `_cells_within` that are near along the floor, too, to where one works at the position: the other
+    side of a wall is not."""
+    cells = _cells_within(grid, position, distance_m)
+    near: np.ndarray = cells[grid.cells_near((work[0], work[1]), SPAWN_MAX_M)[cells[:, 0], cells[:, 1]]]
+    return near
 
 
 def _cells_within(grid: NavGrid, position: Sequence[float], distance_m: float) -> np.ndarray:

@@ -267,6 +267,11 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Whether the task moves the robot in the next control step, whatever the action."""
         return False
 
+    def goes_on(self, steps: int, action_repeat: int) -> bool:
+        """Whether a decision that has lasted so many control steps lasts longer, unless something ends it: nobody is
+        asked for actions that nothing hangs on."""
+        return steps < action_repeat or (action_repeat > 1 and self.acts_itself())
+
     def may_stop(self) -> bool:
         """Whether now is a good moment to call stop, for a demonstration to show (skills/demonstrations.py)."""
         return False
@@ -288,8 +293,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             # Whatever the hand has taken or lost is answered at once.
             if success or reason or self.sim.held != held:
                 break
-            # Nobody is asked for actions that nothing hangs on.
-            if step >= self.action_repeat and not (self.acts_itself() and self.action_repeat > 1):
+            if not self.goes_on(step, self.action_repeat):
                 break
         truncated = reason == "timeout"
         terminated = success or (reason != "" and not truncated)

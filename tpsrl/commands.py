@@ -25,7 +25,16 @@ from hab.episodes import POLICIES, SCENARIOS, SPLITS
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
 from hab.observation_sets import DEFAULT, OBSERVATION_SETS
 from tpsrl import __version__
-from tpsrl.inputs import BadInput, Failure, Name, check_options_apply, json_lines, output_files, write_text
+from tpsrl.inputs import (
+    BadInput,
+    Failure,
+    Name,
+    check_options_apply,
+    check_somebody_sees,
+    json_lines,
+    output_files,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from configs.schema import EvalConfig
@@ -356,8 +365,7 @@ def record_starts_command(file: Path, skills: str, obs: str | None, episodes: in
     if file.exists():
         raise BadInput(f"FILE {file}: is there already; remove it, or name another file")
     output_files([("FILE", file)])
-    if obs is not None and skills == "oracle":
-        raise BadInput(f"--obs {obs}: oracle skills read no observations; leave it out")
+    check_somebody_sees(obs, skills)
     agent = Agent(skills)
     try:
         for scenario in SCENARIOS:

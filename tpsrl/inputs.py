@@ -97,6 +97,12 @@ def check_simulator(key: str, name: str) -> None:
         raise BadInput(f"{key}={name}: {reason}")
 
 
+def check_somebody_sees(obs: str | None, skills: str) -> None:
+    """Refuse an observation set for skills that see nothing."""
+    if obs is not None and skills == "oracle":
+        raise BadInput(f"--obs {obs}: oracle skills read no observations; leave it out")
+
+
 def check_options_apply(name: str, context: click.Context, config: EvalConfig, skills: str) -> None:
     """Refuse what would silently do nothing."""
     check_simulator("sim.name", config.sim.name)
@@ -105,8 +111,7 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
             raise BadInput(f"chain.skill_steps.{skill}: no such skill; choose from {', '.join(POLICIES)}")
     if context.params.get("monolithic"):
         _check_monolithic(name, context)
-    if config.sim.obs is not None and skills == "oracle":
-        raise BadInput(f"--obs {config.sim.obs}: oracle skills read no observations; leave it out")
+    check_somebody_sees(config.sim.obs, skills)
     if name in SCENARIOS:
         return
     limits = {"episode_steps": config.chain.episode_steps, **config.chain.skill_steps}

@@ -406,6 +406,13 @@ def test_navigate_keeps_hold_of_what_it_starts_with() -> None:
     assert terminated and info["reason"] == "stopped too far"
 
 
+def roomiest(sim: Any) -> tuple[float, float]:
+    """The place with the most room around it that the base gets to."""
+    clearance = np.where(sim.nav.largest_component, sim.nav.tall_clearance, 0.0)
+    x, y = sim.nav.xy(*(int(i) for i in np.unravel_index(clearance.argmax(), clearance.shape)))
+    return x, y
+
+
 def test_pick_has_to_come_away_from_the_furniture() -> None:
     """With the hand at its resting place over a table, the arm that is then lowered onto it drags what it holds off."""
     env: Any = make_env("pick").unwrapped
@@ -416,8 +423,7 @@ def test_pick_has_to_come_away_from_the_furniture() -> None:
         sim, goal = env.sim, env.goal
         if env.start.episode.scenario != "tidy_house":
             continue
-        clearance = np.where(sim.nav.largest_component, sim.nav.tall_clearance, 0.0)
-        x, y = sim.nav.xy(*(int(i) for i in np.unravel_index(clearance.argmax(), clearance.shape)))
+        x, y = roomiest(sim)
         target = next(t for t in env.start.episode.targets if t.object == goal.object)
         near = working_pose(sim.nav, sim.scene.receptacle(target.start_receptacle), goal.position)
         for where, base in (("at the table", near), ("in the open", (x, y, 0.0)), ("cannot move", near)):
@@ -448,8 +454,7 @@ def test_pick_is_not_asked_while_the_task_lowers_the_arm() -> None:
     index = next(i for i in range(24) if env.reset(options={"index": i}) and env.start.episode.scenario == "tidy_house")
     env.reset(options={"index": index})
     sim = env.sim
-    clearance = np.where(sim.nav.largest_component, sim.nav.tall_clearance, 0.0)
-    x, y = sim.nav.xy(*(int(i) for i in np.unravel_index(clearance.argmax(), clearance.shape)))
+    x, y = roomiest(sim)
     sim.place_robot(np.array((x, y, 0.0)), resting_near(robot.REST_Q, lambda pose: abs(pose.pitch - 0.5)))
     far = np.abs(sim.arm - robot.REST_Q).max()
     sim.hold(env.goal.object)
