@@ -53,3 +53,6 @@ HEAD_SCAN_RAY_YAWS_RAD, HEAD_SCAN_RAY_PITCHES_RAD = (
 """Of each ray."""
 HEAD_SCAN_RAYS = len(HEAD_SCAN_RAY_YAWS_RAD)
 HEAD_SCAN_MAX_M = 3.0
+UNKNOWN_RANGE = 0.0
+"""What a range sensor says where a ray meets the robot's own arm: it knows the arm by its joints, and not what is
+behind it."""

@@ -1,4 +1,4 @@
-"""Range sensors: rays that are fixed in the base's frame, cast against boxes, cylinders, spheres and the floor.
+"""Range sensors: rays that are fixed in the base's frame, cast against all that a camera there would see.
 
 `mj_multiRay` asks each ray of nearly every shape; here a shape is asked for the few rays only that can hit its bounding
 sphere, which a fan's order tells, and not at all if it lies beyond what the ray has met already. tests/hab/test_rays.py
@@ -15,21 +15,26 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hab import robot
+from hab.mujoco import fetch
+from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 
-SCENE_GROUP = 0
-"""Geom group of what is seen: the apartment and the objects, not the robot itself."""
 _NEVER = 1e10
 _SLACK_M = 1e-6
 """Bounds are wider than what they bound by this, so that rounding loses nothing."""
-_PLANE, _SPHERE, _CYLINDER, _BOX = (
+NEAR_M = 0.03
+"""The camera looks through what is nearer (render.py), and through a part of the robot that it is inside of."""
+_PLANE, _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX = _KINDS = tuple(
     int(kind)
     for kind in (
         mujoco.mjtGeom.mjGEOM_PLANE,
         mujoco.mjtGeom.mjGEOM_SPHERE,
+        mujoco.mjtGeom.mjGEOM_CAPSULE,
+        mujoco.mjtGeom.mjGEOM_ELLIPSOID,
         mujoco.mjtGeom.mjGEOM_CYLINDER,
         mujoco.mjtGeom.mjGEOM_BOX,
     )
 )
+_UNKNOWN = np.float32(robot.UNKNOWN_RANGE)
 
 
 def ray_directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -44,28 +49,22 @@ HEAD_SCAN_DIRECTIONS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_
 
 
 class RangeSensors:
-    """The base laser and the head scan of one model."""
+    """The base laser and the head scan of one model: where a ray meets the robot's own arm, it says `UNKNOWN_RANGE`."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
         """Raise `ValueError` if something to be seen has a shape that no ray can be cast against."""
-        seen = np.flatnonzero(model.geom_group == SCENE_GROUP)
-        kinds = model.geom_type[seen]
-        other = ~np.isin(kinds, (_PLANE, _SPHERE, _CYLINDER, _BOX))
-        if other.any():
-            name = model.geom(int(seen[other][0])).name
-            raise ValueError(f"geom {name!r}: the range sensors see planes, spheres, cylinders and boxes only")
-        self._geoms, self._kinds = seen.astype(np.int64), kinds.astype(np.int64)
-        self._sizes, self._bounds = model.geom_size[seen].copy(), model.geom_rbound[seen].copy()
+        self._of_laser = _Seen(model, (SCENE_GROUP,))
+        self._of_head = _Seen(model, (SCENE_GROUP, DECORATION_GROUP))
 
     def laser(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        return self._cast(
+        return self._of_laser.cast(
             data, base, robot.LASER_POS, robot.LASER_YAWS_RAD, np.zeros(1), LASER_DIRECTIONS, robot.LASER_MAX_M
         )
 
     def head_scan(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (48,) ranges, likewise."""
-        return self._cast(
+        return self._of_head.cast(
             data,
             base,
             robot.HEAD_CAMERA_POS,
@@ -75,7 +74,22 @@ class RangeSensors:
             robot.HEAD_SCAN_MAX_M,
         )
 
-    def _cast(
+
+class _Seen:
+    """The shapes that one sensor sees, the robot's arm included."""
+
+    def __init__(self, model: mujoco.MjModel, groups: tuple[int, ...]) -> None:
+        own = _moving_parts(model)
+        seen = np.flatnonzero(np.isin(model.geom_group, groups) | own)
+        kinds = model.geom_type[seen]
+        other = ~np.isin(kinds, _KINDS)
+        if other.any():
+            name = model.geom(int(seen[other][0])).name
+            raise ValueError(f"geom {name!r}: the range sensors see no meshes and no height fields")
+        self._geoms, self._kinds, self._own = seen.astype(np.int64), kinds.astype(np.int64), own[seen]
+        self._sizes, self._bounds = model.geom_size[seen].copy(), model.geom_rbound[seen].copy()
+
+    def cast(
         self,
         data: mujoco.MjData,
         base: NDArray[np.float64],
@@ -87,10 +101,17 @@ class RangeSensors:
     ) -> NDArray[np.float32]:
         ranges = np.empty(len(directions), np.float32)
         _cast(
-            self._geoms, self._kinds, self._sizes, self._bounds, data.geom_xpos, data.geom_xmat, base, origin, yaws,
+            self._geoms, self._kinds, self._own, self._sizes, self._bounds, data.geom_xpos, data.geom_xmat, base, origin, yaws,
             pitches, directions, max_m, ranges,
         )  # fmt: skip
         return ranges
+
+
+def _moving_parts(model: mujoco.MjModel) -> NDArray[np.bool_]:
+    """Return which geoms (n,) are those of the robot's arm: of the robot, and not fixed to its base."""
+    base = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, fetch.BASE)
+    fixed = model.body_weldid[model.geom_bodyid] == (model.body_weldid[base] if base >= 0 else -1)
+    return (model.geom_group == fetch.GROUP_COLLISION) & ~fixed
 
 
 @njit("float64(int64, float64[::1], float64, float64, float64, float64, float64, float64)", cache=True)
@@ -119,6 +140,41 @@ def _meet(
         if -b - root >= 0.0:
             return -b - root
         return -b + root if -b + root >= 0.0 else _NEVER
+    if kind == _ELLIPSOID:
+        sx, sy, sz = 1.0 / size[0], 1.0 / size[1], 1.0 / size[2]
+        px, py, pz, dx, dy, dz = px * sx, py * sy, pz * sz, dx * sx, dy * sy, dz * sz
+        a = dx * dx + dy * dy + dz * dz
+        b, c = px * dx + py * dy + pz * dz, px * px + py * py + pz * pz - 1.0
+        root = b * b - a * c
+        if root < 0.0:
+            return _NEVER
+        root = math.sqrt(root)
+        if -b - root >= 0.0:
+            return (-b - root) / a
+        return (-b + root) / a if -b + root >= 0.0 else _NEVER
+    if kind == _CAPSULE:
+        enter, leave = _NEVER, -_NEVER
+        a, b, c = dx * dx + dy * dy, px * dx + py * dy, px * px + py * py - size[0] * size[0]
+        root = b * b - a * c
+        if root < 0.0:
+            return _NEVER
+        if a > 1e-15:
+            root = math.sqrt(root)
+            for t in ((-b - root) / a, (-b + root) / a):
+                if abs(pz + t * dz) <= size[1]:
+                    enter, leave = min(enter, t), max(leave, t)
+        for end in (-size[1], size[1]):
+            z = pz - end
+            b = px * dx + py * dy + z * dz
+            root = b * b - (px * px + py * py + z * z - size[0] * size[0])
+            if root >= 0.0:
+                root = math.sqrt(root)
+                for t in (-b - root, -b + root):
+                    if (z + t * dz) * end >= 0.0:
+                        enter, leave = min(enter, t), max(leave, t)
+        if leave < 0.0:
+            return _NEVER
+        return enter if enter >= 0.0 else leave
     enter, leave = -_NEVER, _NEVER
     if kind == _CYLINDER:
         a, b, c = dx * dx + dy * dy, px * dx + py * dy, px * px + py * py - size[0] * size[0]
@@ -153,13 +209,14 @@ def _meet(
 
 
 @njit(
-    "void(int64[::1], int64[::1], float64[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[::1],"
+    "void(int64[::1], int64[::1], boolean[::1], float64[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[::1],"
     "float64[::1], float64[::1], float64[::1], float64[:, ::1], float64, float32[::1])",
     cache=True,
 )
 def _cast(
     geoms: NDArray[np.int64],
     kinds: NDArray[np.int64],
+    own: NDArray[np.bool_],
     sizes: NDArray[np.float64],
     bounds: NDArray[np.float64],
     xpos: NDArray[np.float64],
@@ -174,7 +231,7 @@ def _cast(
 ) -> None:
     """Fill in the ranges (yaws x pitches,) of rays from a point of the base.
 
-    geoms (n,), their kinds, sizes (n, 3), bounding radii (n,), the poses of all geoms; yaws and pitches rise evenly.
+    geoms (n,), their kinds, which are the robot's own, sizes (n, 3), bounding radii (n,), the poses of all geoms; yaws and pitches rise evenly.
     """
     cos, sin = math.cos(base[2]), math.sin(base[2])
     ox, oy, oz = base[0] + cos * origin[0] - sin * origin[1], base[1] + sin * origin[0] + cos * origin[1], origin[2]
@@ -182,6 +239,7 @@ def _cast(
     first_yaw, yaw_step = yaws[0], (yaws[-1] - yaws[0]) / (columns - 1)
     first_pitch, pitch_step = pitches[0], (pitches[-1] - pitches[0]) / max(1, rows - 1)
     best = np.full(columns * rows, max_m)
+    itself = np.zeros(columns * rows, np.bool_)
     for g in range(len(geoms)):
         geom, kind, bound = geoms[g], kinds[g], bounds[g]
         # From the origin to the shape, in the base's frame.
@@ -218,6 +276,10 @@ def _cast(
                     high_row = min(rows - 1, math.floor((highest - first_pitch) / pitch_step))
         px, py, pz = -(m[0] * wx + m[3] * wy + m[6] * cz), -(m[1] * wx + m[4] * wy + m[7] * cz), 0.0
         pz = -(m[2] * wx + m[5] * wy + m[8] * cz)
+        if own[g] and _meet(kind, sizes[g], px, py, pz, 1.0, 0.0, 0.0) < _NEVER:
+            # A ray and its opposite both meet a convex shape from inside only.
+            if _meet(kind, sizes[g], px, py, pz, -1.0, 0.0, 0.0) < _NEVER:
+                continue
         for column in range(low_column, high_column + 1):
             for row in range(low_row, high_row + 1):
                 ray = column * rows + row
@@ -235,7 +297,7 @@ def _cast(
                     m[1] * dx + m[4] * dy + m[7] * bz,
                     m[2] * dx + m[5] * dy + m[8] * bz,
                 )
-                if found < best[ray]:
-                    best[ray] = found
+                if found < best[ray] and not (own[g] and found < NEAR_M):
+                    best[ray], itself[ray] = found, own[g]
     for ray in range(columns * rows):
-        ranges[ray] = np.float32(best[ray]) * np.float32(1.0 / max_m)
+        ranges[ray] = _UNKNOWN if itself[ray] else np.float32(best[ray]) * np.float32(1.0 / max_m)
