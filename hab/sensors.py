@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hab import robot
 from hab.arm import APPROACHES, cup_to_goal, joints_to_goal, reach_and_pitch
 from hab.measures import NAV_DISTANCE_M
-from hab.observation_sets import DEPTH, exteroception_shapes
+from hab.observation_sets import DEPTH, LASER_MAP, exteroception_shapes
 from hab.simulator import Simulator
 
 Observation = dict[str, NDArray[np.float32]]
@@ -86,7 +86,9 @@ class RobotPose:
 def exteroception(sim: Simulator, observation_set: str) -> Observation:
     if observation_set == DEPTH:
         return {"head_depth": sim.depth()}
-    return {"laser": sim.laser(), "head_scan": sim.head_scan()}
+    # The policies that see `laser+map` were trained with rays that nothing of the robot is in the way of.
+    through_arm = observation_set == LASER_MAP
+    return {"laser": sim.laser(through_arm), "head_scan": sim.head_scan(through_arm)}
 
 
 def in_ee_frame(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.float32]:

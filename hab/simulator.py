@@ -185,13 +185,14 @@ class Simulator(Protocol):
         """(128, 128, 1) head depth in [0, 1] (metres / 10)."""
         ...
 
-    def head_scan(self) -> NDArray[np.float32]:
-        """(48,) ranges from the head depth camera in [0, 1] (metres / 3), the robot itself left out: three columns of
-        16, right to left, each from the floor up."""
+    def head_scan(self, through_arm: bool = False) -> NDArray[np.float32]:
+        """(48,) ranges from the head depth camera in [0, 1] (metres / 3): three columns of 16, right to left, each from
+        the floor up; `robot.UNKNOWN_RANGE` where the robot's own arm is in the way and rays do not go
+        `through_arm`."""
         ...
 
-    def laser(self) -> NDArray[np.float32]:
-        """(64,) ranges of the base laser in [0, 1] (metres / 10), right to left."""
+    def laser(self, through_arm: bool = False) -> NDArray[np.float32]:
+        """(64,) ranges of the base laser in [0, 1] (metres / 10), right to left; likewise of the arm."""
         ...
 
     def render_rgb(self, width: int, height: int, overlays: Sequence[Overlay] = ()) -> NDArray[np.uint8]:

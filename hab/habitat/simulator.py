@@ -260,11 +260,11 @@ class HabitatSimulator:
 
     # -- sensors ---------------------------------------------------------------------------------------------------
 
-    def laser(self) -> NDArray[np.float32]:
+    def laser(self, through_arm: bool = False) -> NDArray[np.float32]:
         """(64,) ranges of the base laser, right to left, metres / 10 clipped to [0, 1]."""
         return self._ranges(robot.LASER_POS, _LASER_RAYS, robot.LASER_MAX_M)
 
-    def head_scan(self) -> NDArray[np.float32]:
+    def head_scan(self, through_arm: bool = False) -> NDArray[np.float32]:
         """(48,) ranges of the head scan, metres / 3 clipped to [0, 1]."""
         return self._ranges(robot.HEAD_CAMERA_POS, _HEAD_RAYS, robot.HEAD_SCAN_MAX_M)
 
@@ -434,7 +434,8 @@ class HabitatSimulator:
         ]
 
     def _ranges(self, origin: NDArray[np.float64], rays: NDArray[np.float64], max_m: float) -> NDArray[np.float32]:
-        """Return the distances, a share of the longest, to what rays of the base frame hit besides the robot."""
+        """Return the distances, a share of the longest, to what rays of the base frame hit besides the robot: unlike in
+        MuJoCo, its arm hides nothing."""
         from habitat_sim.geo import Ray
 
         pose = self._robot.sim_obj.transformation

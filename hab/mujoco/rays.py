@@ -22,7 +22,7 @@ _NEVER = 1e10
 _SLACK_M = 1e-6
 """Bounds are wider than what they bound by this, so that rounding loses nothing."""
 NEAR_M = 0.03
-"""The camera looks through what is nearer (render.py), and through a part of the robot that it is inside of."""
+"""The camera looks through what is nearer along its axis (render.py), and through a part that it is inside of."""
 _PLANE, _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX = _KINDS = tuple(
     int(kind)
     for kind in (
@@ -46,6 +46,9 @@ def ray_directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> N
 LASER_DIRECTIONS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1))
 HEAD_SCAN_DIRECTIONS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD)
 """(n, 3), base frame: the laser's right to left; the head's in columns from right to left, each from the floor up."""
+_LOOK = robot.HEAD_CAMERA_TARGET - robot.HEAD_CAMERA_POS
+_HEAD_NEAR_M = NEAR_M * np.linalg.norm(_LOOK) / (HEAD_SCAN_DIRECTIONS @ _LOOK)
+_LASER_NEAR_M = np.full(len(LASER_DIRECTIONS), NEAR_M)
 
 
 class RangeSensors:
@@ -53,33 +56,44 @@ class RangeSensors:
 
     def __init__(self, model: mujoco.MjModel) -> None:
         """Raise `ValueError` if something to be seen has a shape that no ray can be cast against."""
-        self._of_laser = _Seen(model, (SCENE_GROUP,))
-        self._of_head = _Seen(model, (SCENE_GROUP, DECORATION_GROUP))
+        arm = _moving_parts(model)
+        self._of_laser = _Seen(model, (SCENE_GROUP,), arm)
+        self._of_head = _Seen(model, (SCENE_GROUP, DECORATION_GROUP), arm)
+        self._through_arm = _Seen(model, (SCENE_GROUP,), np.zeros_like(arm))
 
-    def laser(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
+    def laser(self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False) -> NDArray[np.float32]:
         """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        return self._of_laser.cast(
-            data, base, robot.LASER_POS, robot.LASER_YAWS_RAD, np.zeros(1), LASER_DIRECTIONS, robot.LASER_MAX_M
+        return (self._through_arm if through_arm else self._of_laser).cast(
+            data,
+            base,
+            robot.LASER_POS,
+            robot.LASER_YAWS_RAD,
+            np.zeros(1),
+            LASER_DIRECTIONS,
+            _LASER_NEAR_M,
+            robot.LASER_MAX_M,
         )
 
-    def head_scan(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
+    def head_scan(
+        self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False
+    ) -> NDArray[np.float32]:
         """Return (48,) ranges, likewise."""
-        return self._of_head.cast(
+        return (self._through_arm if through_arm else self._of_head).cast(
             data,
             base,
             robot.HEAD_CAMERA_POS,
             robot.HEAD_SCAN_YAWS_RAD,
             robot.HEAD_SCAN_PITCHES_RAD,
             HEAD_SCAN_DIRECTIONS,
+            _HEAD_NEAR_M,
             robot.HEAD_SCAN_MAX_M,
         )
 
 
 class _Seen:
-    """The shapes that one sensor sees, the robot's arm included."""
+    """The shapes that one sensor sees: those of some groups, and `own`, which are parts of the robot."""
 
-    def __init__(self, model: mujoco.MjModel, groups: tuple[int, ...]) -> None:
-        own = _moving_parts(model)
+    def __init__(self, model: mujoco.MjModel, groups: tuple[int, ...], own: NDArray[np.bool_]) -> None:
         seen = np.flatnonzero(np.isin(model.geom_group, groups) | own)
         kinds = model.geom_type[seen]
         other = ~np.isin(kinds, _KINDS)
@@ -97,12 +111,13 @@ class _Seen:
         yaws: NDArray[np.float64],
         pitches: NDArray[np.float64],
         directions: NDArray[np.float64],
+        nears: NDArray[np.float64],
         max_m: float,
     ) -> NDArray[np.float32]:
         ranges = np.empty(len(directions), np.float32)
         _cast(
-            self._geoms, self._kinds, self._own, self._sizes, self._bounds, data.geom_xpos, data.geom_xmat, base, origin, yaws,
-            pitches, directions, max_m, ranges,
+            self._geoms, self._kinds, self._own, self._sizes, self._bounds, data.geom_xpos, data.geom_xmat, base,
+            origin, yaws, pitches, directions, nears, max_m, ranges,
         )  # fmt: skip
         return ranges
 
@@ -209,8 +224,8 @@ def _meet(
 
 
 @njit(
-    "void(int64[::1], int64[::1], boolean[::1], float64[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[::1],"
-    "float64[::1], float64[::1], float64[::1], float64[:, ::1], float64, float32[::1])",
+    "void(int64[::1], int64[::1], boolean[::1], float64[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1],"
+    "float64[::1], float64[::1], float64[::1], float64[::1], float64[:, ::1], float64[::1], float64, float32[::1])",
     cache=True,
 )
 def _cast(
@@ -226,12 +241,14 @@ def _cast(
     yaws: NDArray[np.float64],
     pitches: NDArray[np.float64],
     directions: NDArray[np.float64],
+    nears: NDArray[np.float64],
     max_m: float,
     ranges: NDArray[np.float32],
 ) -> None:
     """Fill in the ranges (yaws x pitches,) of rays from a point of the base.
 
-    geoms (n,), their kinds, which are the robot's own, sizes (n, 3), bounding radii (n,), the poses of all geoms; yaws and pitches rise evenly.
+    geoms (n,), their kinds, which are the robot's own, sizes (n, 3), bounding radii (n,), the poses
+    of all geoms; yaws and pitches rise evenly; the robot itself is met no nearer than `nears`, one a ray.
     """
     cos, sin = math.cos(base[2]), math.sin(base[2])
     ox, oy, oz = base[0] + cos * origin[0] - sin * origin[1], base[1] + sin * origin[0] + cos * origin[1], origin[2]
@@ -251,7 +268,7 @@ def _cast(
         if kind != _PLANE:
             # An upright cylinder around the shape: most shapes stand upright, and are high or long.
             radius, half_height = bound + _SLACK_M, bound + _SLACK_M
-            if abs(m[8]) > 0.9999999 and kind != _SPHERE:
+            if abs(m[8]) > 0.9999999 and kind in (_BOX, _CYLINDER):
                 size = sizes[g]
                 box = kind == _BOX
                 radius = (math.sqrt(size[0] * size[0] + size[1] * size[1]) if box else size[0]) + _SLACK_M
@@ -276,10 +293,13 @@ def _cast(
                     high_row = min(rows - 1, math.floor((highest - first_pitch) / pitch_step))
         px, py, pz = -(m[0] * wx + m[3] * wy + m[6] * cz), -(m[1] * wx + m[4] * wy + m[7] * cz), 0.0
         pz = -(m[2] * wx + m[5] * wy + m[8] * cz)
-        if own[g] and _meet(kind, sizes[g], px, py, pz, 1.0, 0.0, 0.0) < _NEVER:
-            # A ray and its opposite both meet a convex shape from inside only.
-            if _meet(kind, sizes[g], px, py, pz, -1.0, 0.0, 0.0) < _NEVER:
-                continue
+        # A ray and its opposite both meet a convex shape from inside only.
+        if (
+            own[g]
+            and _meet(kind, sizes[g], px, py, pz, 1.0, 0.0, 0.0) < _NEVER
+            and _meet(kind, sizes[g], px, py, pz, -1.0, 0.0, 0.0) < _NEVER
+        ):
+            continue
         for column in range(low_column, high_column + 1):
             for row in range(low_row, high_row + 1):
                 ray = column * rows + row
@@ -297,7 +317,7 @@ def _cast(
                     m[1] * dx + m[4] * dy + m[7] * bz,
                     m[2] * dx + m[5] * dy + m[8] * bz,
                 )
-                if found < best[ray] and not (own[g] and found < NEAR_M):
+                if found < best[ray] and not (own[g] and found < nears[ray]):
                     best[ray], itself[ray] = found, own[g]
     for ray in range(columns * rows):
         ranges[ray] = _UNKNOWN if itself[ray] else np.float32(best[ray]) * np.float32(1.0 / max_m)

@@ -263,13 +263,13 @@ class MujocoSimulator:
 
     # -- sensors ---------------------------------------------------------------------------------------------------
 
-    def laser(self) -> NDArray[np.float32]:
+    def laser(self, through_arm: bool = False) -> NDArray[np.float32]:
         """(64,) ranges of the base laser over 220 degrees, right to left, metres / 10 clipped to [0, 1]."""
-        return self._ranges.laser(self.data, self._base)
+        return self._ranges.laser(self.data, self._base, through_arm)
 
-    def head_scan(self) -> NDArray[np.float32]:
+    def head_scan(self, through_arm: bool = False) -> NDArray[np.float32]:
         """(48,) ranges of the head scan, metres / 3 clipped to [0, 1]."""
-        return self._ranges.head_scan(self.data, self._base)
+        return self._ranges.head_scan(self.data, self._base, through_arm)
 
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from hab import robot, sensors
 from hab.episodes import load_grid
 from hab.mapping import LaserMap
+from hab.mujoco import fetch
+from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.mujoco.rays import HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS, RangeSensors
 from hab.navgrid import NavGrid
 from hab.nearby import Nearby
@@ -29,28 +31,38 @@ seeds = settings(max_examples=25, deadline=None, derandomize=True)
 
 def own_rays(
     model: mujoco.MjModel, data: mujoco.MjData, base: NDArray[np.float64], origin: NDArray[np.float64],
-    directions: NDArray[np.float64], max_m: float,
+    directions: NDArray[np.float64], max_m: float, groups: tuple[int, ...],
 ) -> NDArray[np.float32]:  # fmt: skip
-    """What `mj_multiRay` says of the same rays; it answers -1 for nothing, and may see beyond the cutoff."""
+    """What `mj_multiRay` says of the same rays; it answers -1 for nothing, and may see beyond the cutoff. A range is
+    `UNKNOWN_RANGE` where a ray meets the robot; its base, which the laser is inside of, is left out."""
     cos, sin = math.cos(base[2]), math.sin(base[2])
     turn = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
     ranges, geoms = np.zeros(len(directions)), np.zeros(len(directions), np.int32)
     start = turn @ origin + (base[0], base[1], 0.0)
-    flat, seen = (directions @ turn.T).reshape(-1), np.array([1, 0, 0, 0, 0, 0], np.uint8)
-    mujoco.mj_multiRay(model, data, start, flat, seen, True, -1, geoms, ranges, None, len(directions), 2.0 * max_m)
-    return (np.minimum(np.where(ranges < 0.0, max_m, ranges), max_m) / max_m).astype(np.float32)
+    flat, seen = (directions @ turn.T).reshape(-1), np.isin(np.arange(6), groups).astype(np.uint8)
+    base_id = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, fetch.BASE)
+    mujoco.mj_multiRay(model, data, start, flat, seen, True, base_id, geoms, ranges, None, len(directions), 2.0 * max_m)
+    shares = np.minimum(np.where(ranges < 0.0, max_m, ranges), max_m) / max_m
+    itself = (geoms >= 0) & (model.geom_group[geoms] == fetch.GROUP_COLLISION) & (shares < 1.0)
+    return np.where(itself, robot.UNKNOWN_RANGE, shares).astype(np.float32)
 
 
 def compare(model: mujoco.MjModel, data: mujoco.MjData, base: NDArray[np.float64]) -> None:
-    ranges = RangeSensors(model)
-    laser = own_rays(model, data, base, robot.LASER_POS, LASER_DIRECTIONS, robot.LASER_MAX_M)
-    head = own_rays(model, data, base, robot.HEAD_CAMERA_POS, HEAD_SCAN_DIRECTIONS, robot.HEAD_SCAN_MAX_M)
+    ranges, seen = RangeSensors(model), (SCENE_GROUP, fetch.GROUP_COLLISION)
+    laser = own_rays(model, data, base, robot.LASER_POS, LASER_DIRECTIONS, robot.LASER_MAX_M, seen)
+    seen = (*seen, DECORATION_GROUP)
+    head = own_rays(model, data, base, robot.HEAD_CAMERA_POS, HEAD_SCAN_DIRECTIONS, robot.HEAD_SCAN_MAX_M, seen)
     np.testing.assert_allclose(ranges.laser(data, base), laser, atol=1e-6)
     np.testing.assert_allclose(ranges.head_scan(data, base), head, atol=1e-6)
+    head = own_rays(
+        model, data, base, robot.HEAD_CAMERA_POS, HEAD_SCAN_DIRECTIONS, robot.HEAD_SCAN_MAX_M, (SCENE_GROUP,)
+    )
+    np.testing.assert_allclose(ranges.head_scan(data, base, through_arm=True), head, atol=1e-6)
 
 
 SHAPES = {"box": mujoco.mjtGeom.mjGEOM_BOX, "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER}
 SHAPES |= {"sphere": mujoco.mjtGeom.mjGEOM_SPHERE, "plane": mujoco.mjtGeom.mjGEOM_PLANE}
+SHAPES |= {"capsule": mujoco.mjtGeom.mjGEOM_CAPSULE, "ellipsoid": mujoco.mjtGeom.mjGEOM_ELLIPSOID}
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -60,7 +72,7 @@ def test_rays_meet_shapes_where_mujocos_do(seed: int) -> None:
     rng = np.random.default_rng(seed)
     spec = mujoco.MjSpec()
     for _ in range(int(rng.integers(1, 12))):
-        kind = rng.choice(["box", "box", "cylinder", "sphere", "plane"], p=[0.3, 0.25, 0.25, 0.15, 0.05])
+        kind = rng.choice(list(SHAPES), p=[0.4, 0.2, 0.1, 0.05, 0.15, 0.1])
         away = rng.choice([0.2, 1.0, 3.0, 9.0])
         geom = spec.worldbody.add_geom(
             type=SHAPES[str(kind)], size=rng.choice([0.02, 0.3, 2.0], 3) * rng.uniform(0.5, 1.5, 3)
@@ -112,8 +124,9 @@ def test_rays_end_where_their_range_does(sensor: str) -> None:
 
 def test_what_no_ray_can_meet_is_refused() -> None:
     spec = mujoco.MjSpec()
-    spec.worldbody.add_geom(name="egg", type=mujoco.mjtGeom.mjGEOM_ELLIPSOID, size=(0.1, 0.2, 0.3))
-    with pytest.raises(ValueError, match="'egg'"):
+    mesh = spec.add_mesh(name="wedge", uservert=[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1])
+    spec.worldbody.add_geom(name="wedge", type=mujoco.mjtGeom.mjGEOM_MESH, meshname=mesh.name)
+    with pytest.raises(ValueError, match="'wedge'"):
         RangeSensors(spec.compile())
 
 

@@ -442,8 +442,8 @@ def turned(index: int, yaw: float) -> tuple[MujocoSimulator, float, float]:
 
 
 def first_hit(sim: MujocoSimulator, origin: np.ndarray, ray: list[float], max_m: float) -> float:
-    """One ray by itself, as a share of the longest: the scene and objects, not the robot itself."""
-    seen = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
+    """One ray by itself, as a share of the longest; the resting arm is nowhere in its way."""
+    seen = np.array([1, 0, 0, 0, int(max_m == robot.HEAD_SCAN_MAX_M), 0], dtype=np.uint8)  # the head sees decoration
     hit = mujoco.mj_ray(sim.model, sim.data, origin, np.array(ray), seen, 1, -1, np.zeros(1, np.int32))
     return min(hit / max_m, 1.0) if hit >= 0.0 else 1.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -14,8 +15,11 @@ from hab import robot
 from hab.episodes import make_episode
 from hab.mujoco import fetch
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
+from hab.mujoco.rays import HEAD_SCAN_DIRECTIONS
 from hab.mujoco.render import HeadCamera, RenderingUnavailable, make_gl_context
 from hab.mujoco.simulator import MujocoSimulator, load_model
+from skills import make_env
+from skills.oracle import make_oracle
 
 STRIDE = 4
 """Every fourth pixel of every fourth row is compared."""
@@ -157,3 +161,41 @@ def test_the_overview_holds_the_whole_apartment(sim: MujocoSimulator) -> None:
         picture = sim.render_overview(160, 120).astype(int)
         rim = np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]])
         assert (rim[:, 2] > rim[:, 0]).all()
+
+
+@pytest.mark.usefixtures("sim")  # which skips where nothing can be drawn
+@pytest.mark.parametrize("skill", ["pick", "place", "open_fridge"])
+def test_the_head_scan_sees_what_the_camera_sees(skill: str) -> None:
+    """99 % of its rays, while the oracle moves the arm before the camera, are within 5 cm of the depth image around
+    them, or say unknown where the robot's arm is in it."""
+    look = robot.HEAD_CAMERA_TARGET - robot.HEAD_CAMERA_POS
+    look = look / np.linalg.norm(look)
+    right = np.array([0.0, -1.0, 0.0])
+    along = HEAD_SCAN_DIRECTIONS @ look
+    across = (HEAD_SCAN_DIRECTIONS @ right / along + 1.0) / 2.0 * robot.DEPTH_SIZE
+    down = (1.0 - HEAD_SCAN_DIRECTIONS @ np.cross(right, look) / along) / 2.0 * robot.DEPTH_SIZE
+    inside = np.flatnonzero((across > 1) & (across < robot.DEPTH_SIZE - 1) & (down > 1) & (down < robot.DEPTH_SIZE - 1))
+    assert len(inside) >= 40
+    agreeing, unknown = [], 0
+    for index in range(3):
+        env: Any = make_env(skill, "train", index=index).unwrapped
+        env.reset(seed=0)
+        oracle = make_oracle(skill, True)
+        oracle.reset(env.sim, env.start.goal)
+        for step in range(120):
+            env.sim.step(oracle.act(env.sim))
+            if step % 4:
+                continue
+            scan = env.sim.head_scan()
+            metres = env.sim.depth()[:, :, 0] * robot.DEPTH_MAX_M
+            for ray in inside:
+                row, column = int(down[ray]), int(across[ray])
+                around = metres[row - 1 : row + 2, column - 1 : column + 2] / along[ray]
+                if scan[ray] == robot.UNKNOWN_RANGE:
+                    unknown += 1
+                    agreeing.append(around.min() < 1.5)  # the arm's reach
+                else:
+                    seen, most = scan[ray] * robot.HEAD_SCAN_MAX_M, robot.HEAD_SCAN_MAX_M
+                    agreeing.append(min(around.min(), most) - 0.05 <= seen <= min(around.max(), most) + 0.05)
+    assert unknown > 100
+    assert np.mean(agreeing) >= 0.99
