@@ -94,8 +94,6 @@ def test_what_is_computed_is_added_to_what_is_sensed(skill: str) -> None:
         for key, value in seen.items():
             scan = key in ("laser", "head_scan")
             expected = getattr(plain.unwrapped.sim, key)(through_arm=True) if scan else value
-                getattr(plain.unwrapped.sim, key)(through_arm=True) if key in ("laser", "head_scan") else value
-            )
             np.testing.assert_array_equal(expected, more[key])
         action = plain.action_space.sample()
         seen, more = plain.step(action)[0], told.step(action)[0]
