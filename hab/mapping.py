@@ -46,7 +46,7 @@ _LASER_COS, _LASER_SIN = np.cos(robot.LASER_YAWS_RAD), np.sin(robot.LASER_YAWS_R
 _HEAD_UP, _HEAD_FLAT = np.sin(robot.HEAD_SCAN_RAY_PITCHES_RAD), np.cos(robot.HEAD_SCAN_RAY_PITCHES_RAD)
 _HEAD_COS, _HEAD_SIN = np.cos(robot.HEAD_SCAN_RAY_YAWS_RAD), np.sin(robot.HEAD_SCAN_RAY_YAWS_RAD)
 _LASER_MAX_M, _HEAD_MAX_M = np.float32(robot.LASER_MAX_M), np.float32(robot.HEAD_SCAN_MAX_M)
-_UNKNOWN, _NEAR = np.float32(robot.UNKNOWN_RANGE), np.float32(0.999)
+_NEAR = np.float32(0.999)
 """A range, as a share of the longest, beyond which nothing was met."""
 
 
@@ -129,7 +129,7 @@ def _draw(
     rays = len(laser)
     for ray in range(rays + len(head_scan)):
         if ray < rays:
-            if laser[ray] >= _NEAR or laser[ray] == _UNKNOWN:
+            if laser[ray] >= _NEAR:
                 continue
             away = np.float64(laser[ray] * _LASER_MAX_M)
             ahead, left = _LASER_X + away * _LASER_COS[ray], away * _LASER_SIN[ray]
@@ -138,7 +138,7 @@ def _draw(
             away = np.float64(head_scan[k] * _HEAD_MAX_M)
             height, flat = _HEAD_Z + away * _HEAD_UP[k], away * _HEAD_FLAT[k]
             in_hand = height > HAND_LOW_M and flat + _HEAD_X < HAND_M
-            if head_scan[k] >= _NEAR or head_scan[k] == _UNKNOWN or height <= LOW_M or height >= HIGH_M or in_hand:
+            if head_scan[k] >= _NEAR or height <= LOW_M or height >= HIGH_M or in_hand:
                 continue
             ahead, left = _HEAD_X + flat * _HEAD_COS[k], flat * _HEAD_SIN[k]
         met_x, met_y = on_map(pose, ahead, left)

@@ -31,8 +31,7 @@ KEPT = 192
 _VOXEL_M = 0.03
 _AROUND_M = BOARDS_M[-1][1]
 _SIDE, _LEVELS = round(_AROUND_M / _VOXEL_M) + 1, round(HIGH_M / _VOXEL_M) + 1
-_UNKNOWN, _NEAR = np.float32(robot.UNKNOWN_RANGE), np.float32(0.999)
-_MAX_M, _HEAD = robot.HEAD_SCAN_MAX_M, robot.HEAD_CAMERA_POS
+_NEAR, _MAX_M, _HEAD = np.float32(0.999), robot.HEAD_SCAN_MAX_M, robot.HEAD_CAMERA_POS
 _NO_HAND = np.zeros(0)
 _YAWS, _PITCHES = robot.HEAD_SCAN_RAY_YAWS_RAD, robot.HEAD_SCAN_RAY_PITCHES_RAD
 _RAYS = np.stack((np.cos(_PITCHES) * np.cos(_YAWS), np.cos(_PITCHES) * np.sin(_YAWS), np.sin(_PITCHES)), axis=1)
@@ -85,7 +84,7 @@ def _take_in(
 ) -> None:
     """Keep the first point seen in each small cube near the place, and count those of the surface under it."""
     for ray in range(len(head_scan)):
-        if head_scan[ray] >= _NEAR or head_scan[ray] == _UNKNOWN:
+        if head_scan[ray] >= _NEAR:
             continue
         away = np.float64(head_scan[ray]) * _MAX_M
         seen_x, seen_y = on_map(pose, _HEAD[0] + _RAYS[ray, 0] * away, _HEAD[1] + _RAYS[ray, 1] * away)

@@ -12,7 +12,7 @@ from hab import robot
 
 LASER, LASER_MAP, DEPTH = "laser", "laser+map", "depth"
 DEFAULT = LASER_MAP
-"""The packaged policies' own."""
+"""What most of the packaged policies see."""
 _SCANS: dict[str, tuple[int, ...]] = {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)}
 OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
     LASER: _SCANS,

@@ -195,14 +195,13 @@ class _Recorder:
 
         x, y, yaw = self._sim.base
         ranges = self._sim.laser()[:, None] * robot.LASER_MAX_M
+        met = (ranges[:, 0] < robot.LASER_MAX_M) & (ranges[:, 0] != robot.UNKNOWN_RANGE)
         ahead = robot.LASER_POS[:2] + ranges * self._rays
         cos, sin = math.cos(yaw), math.sin(yaw)
         points = np.column_stack(
             (x + ahead @ (cos, -sin), y + ahead @ (sin, cos), np.full(len(ahead), robot.LASER_POS[2]))
         )
-        self._to.log(
-            "world/laser", rr.Points3D(points[ranges[:, 0] < robot.LASER_MAX_M], radii=0.02, colors=[220, 60, 60])
-        )
+        self._to.log("world/laser", rr.Points3D(points[met], radii=0.02, colors=[220, 60, 60]))
 
 
 def _shape(model: mujoco.MjModel, geom: int) -> Any:

@@ -8,6 +8,7 @@ holds it against MuJoCo's own.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -46,9 +47,36 @@ def ray_directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> N
 LASER_DIRECTIONS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1))
 HEAD_SCAN_DIRECTIONS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD)
 """(n, 3), base frame: the laser's right to left; the head's in columns from right to left, each from the floor up."""
+
+
+class _Fan(NamedTuple):
+    """One sensor's rays, base frame; it meets the robot itself no nearer than `nears`, one a ray (m)."""
+
+    origin: NDArray[np.float64]
+    yaws: NDArray[np.float64]
+    pitches: NDArray[np.float64]
+    directions: NDArray[np.float64]
+    nears: NDArray[np.float64]
+    max_m: float
+
+
 _LOOK = robot.HEAD_CAMERA_TARGET - robot.HEAD_CAMERA_POS
-_HEAD_NEAR_M = NEAR_M * np.linalg.norm(_LOOK) / (HEAD_SCAN_DIRECTIONS @ _LOOK)
-_LASER_NEAR_M = np.full(len(LASER_DIRECTIONS), NEAR_M)
+_LASER = _Fan(
+    robot.LASER_POS,
+    robot.LASER_YAWS_RAD,
+    np.zeros(1),
+    LASER_DIRECTIONS,
+    np.full(len(LASER_DIRECTIONS), NEAR_M),
+    robot.LASER_MAX_M,
+)
+_HEAD = _Fan(
+    robot.HEAD_CAMERA_POS,
+    robot.HEAD_SCAN_YAWS_RAD,
+    robot.HEAD_SCAN_PITCHES_RAD,
+    HEAD_SCAN_DIRECTIONS,
+    NEAR_M * np.linalg.norm(_LOOK) / (HEAD_SCAN_DIRECTIONS @ _LOOK),
+    robot.HEAD_SCAN_MAX_M,
+)
 
 
 class RangeSensors:
@@ -63,31 +91,13 @@ class RangeSensors:
 
     def laser(self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False) -> NDArray[np.float32]:
         """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        return (self._through_arm if through_arm else self._of_laser).cast(
-            data,
-            base,
-            robot.LASER_POS,
-            robot.LASER_YAWS_RAD,
-            np.zeros(1),
-            LASER_DIRECTIONS,
-            _LASER_NEAR_M,
-            robot.LASER_MAX_M,
-        )
+        return (self._through_arm if through_arm else self._of_laser).cast(data, base, _LASER)
 
     def head_scan(
         self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False
     ) -> NDArray[np.float32]:
         """Return (48,) ranges, likewise."""
-        return (self._through_arm if through_arm else self._of_head).cast(
-            data,
-            base,
-            robot.HEAD_CAMERA_POS,
-            robot.HEAD_SCAN_YAWS_RAD,
-            robot.HEAD_SCAN_PITCHES_RAD,
-            HEAD_SCAN_DIRECTIONS,
-            _HEAD_NEAR_M,
-            robot.HEAD_SCAN_MAX_M,
-        )
+        return (self._through_arm if through_arm else self._of_head).cast(data, base, _HEAD)
 
 
 class _Seen:
@@ -103,21 +113,11 @@ class _Seen:
         self._geoms, self._kinds, self._own = seen.astype(np.int64), kinds.astype(np.int64), own[seen]
         self._sizes, self._bounds = model.geom_size[seen].copy(), model.geom_rbound[seen].copy()
 
-    def cast(
-        self,
-        data: mujoco.MjData,
-        base: NDArray[np.float64],
-        origin: NDArray[np.float64],
-        yaws: NDArray[np.float64],
-        pitches: NDArray[np.float64],
-        directions: NDArray[np.float64],
-        nears: NDArray[np.float64],
-        max_m: float,
-    ) -> NDArray[np.float32]:
-        ranges = np.empty(len(directions), np.float32)
+    def cast(self, data: mujoco.MjData, base: NDArray[np.float64], fan: _Fan) -> NDArray[np.float32]:
+        ranges = np.empty(len(fan.directions), np.float32)
         _cast(
-            self._geoms, self._kinds, self._own, self._sizes, self._bounds, data.geom_xpos, data.geom_xmat, base,
-            origin, yaws, pitches, directions, nears, max_m, ranges,
+            self._geoms, self._kinds, self._own, self._sizes, self._bounds, data.geom_xpos, data.geom_xmat, base, *fan,
+            ranges,
         )  # fmt: skip
         return ranges
 

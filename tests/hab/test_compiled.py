@@ -48,16 +48,12 @@ def own_rays(
 
 
 def compare(model: mujoco.MjModel, data: mujoco.MjData, base: NDArray[np.float64]) -> None:
-    ranges, seen = RangeSensors(model), (SCENE_GROUP, fetch.GROUP_COLLISION)
-    laser = own_rays(model, data, base, robot.LASER_POS, LASER_DIRECTIONS, robot.LASER_MAX_M, seen)
-    seen = (*seen, DECORATION_GROUP)
-    head = own_rays(model, data, base, robot.HEAD_CAMERA_POS, HEAD_SCAN_DIRECTIONS, robot.HEAD_SCAN_MAX_M, seen)
-    np.testing.assert_allclose(ranges.laser(data, base), laser, atol=1e-6)
-    np.testing.assert_allclose(ranges.head_scan(data, base), head, atol=1e-6)
-    head = own_rays(
-        model, data, base, robot.HEAD_CAMERA_POS, HEAD_SCAN_DIRECTIONS, robot.HEAD_SCAN_MAX_M, (SCENE_GROUP,)
-    )
-    np.testing.assert_allclose(ranges.head_scan(data, base, through_arm=True), head, atol=1e-6)
+    ranges, scene, arm = RangeSensors(model), (SCENE_GROUP,), (SCENE_GROUP, fetch.GROUP_COLLISION)
+    for through_arm, by_laser, by_head in ((False, arm, (*arm, DECORATION_GROUP)), (True, scene, scene)):
+        laser = own_rays(model, data, base, robot.LASER_POS, LASER_DIRECTIONS, robot.LASER_MAX_M, by_laser)
+        head = own_rays(model, data, base, robot.HEAD_CAMERA_POS, HEAD_SCAN_DIRECTIONS, robot.HEAD_SCAN_MAX_M, by_head)
+        np.testing.assert_allclose(ranges.laser(data, base, through_arm), laser, atol=1e-6)
+        np.testing.assert_allclose(ranges.head_scan(data, base, through_arm), head, atol=1e-6)
 
 
 SHAPES = {"box": mujoco.mjtGeom.mjGEOM_BOX, "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER}

@@ -197,5 +197,6 @@ def test_the_head_scan_sees_what_the_camera_sees(skill: str) -> None:
                 else:
                     seen, most = scan[ray] * robot.HEAD_SCAN_MAX_M, robot.HEAD_SCAN_MAX_M
                     agreeing.append(min(around.min(), most) - 0.05 <= seen <= min(around.max(), most) + 0.05)
+        env.close()
     assert unknown > 100
     assert np.mean(agreeing) >= 0.99
