@@ -22,7 +22,7 @@ from hab.placing import TRIES, Item, Placer, back_zone, bounds, front_zone, over
 from hab.rooms import HousePlan, Rect, Room, plan_house, walls
 from hab.scene import Receptacle, Scene
 
-SPLIT_SEEDS: dict[str, range] = {"train": range(0, 1000), "val": range(1000, 1020), "test": range(2000, 2020)}
+SPLIT_SEEDS: dict[str, range] = {"train": range(0, 1000), "val": range(1000, 1040), "test": range(2000, 2040)}
 """Disjoint seeds of the apartments of each split."""
 
 FRONT_M = 1.15

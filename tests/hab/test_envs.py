@@ -134,7 +134,7 @@ def test_an_index_can_be_asked_for() -> None:
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_drawn_indices_stay_in_an_apartment_for_a_while(split: str, seed: int) -> None:
     sampler, rng = EpisodeSampler(split), np.random.default_rng(seed)
-    apartments = {"train": 1_000, "val": 20, "test": 20}[split]
+    apartments = {"train": 1_000, "val": 40, "test": 40}[split]
     drawn = [sampler.draw(rng) for _ in range(4 * SCENE_REPEATS)]
     assert all(0 <= index < {"train": 100_000, "val": 1_000, "test": 1_000}[split] for index in drawn)
     for start in range(0, len(drawn), SCENE_REPEATS):
