@@ -93,6 +93,8 @@ class TrainSkillConfig:
     """Share of the start states that are as the chain hands over, instead of the task's own."""
     chain_states: str = ""
     """The file that they are from (`tpsrl record-starts`); "": they are drawn (skills/starts.py)."""
+    initial_weights: str = ""
+    """A run's folder, or a packaged policy's: begin with its weights; "": random ones."""
     demonstrations: DemonstrationsConfig = field(default_factory=DemonstrationsConfig)
     out: str = ""
     """The run's folder."""

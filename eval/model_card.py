@@ -18,14 +18,20 @@ from configs.schema import TrainSkillConfig
 from eval.evaluate import Evaluation
 from eval.report import to_json
 from hab.observation_sets import LASER, LASER_MAP
-from planner.zoo import CLONED, CONFIG, WEIGHTS, Entry
+from planner.zoo import CLONED, CONFIG, WEIGHTS, Entry, run_entry
 from skills.specs import ALWAYS_DRIVE
 from skills.trained import without_critic
 from ver_core.reporting import RECENT_EPISODES
 
 CARD, CURVE, CURVE_DATA, TEXT = "card.json", "curve.png", "curve.json", "README.md"
+BEFORE = "before.json"
+"""In a run's folder: what is known of the trainings whose weights it began with."""
 _POINTS = 300
 """Of a curve, at most."""
+
+
+Curve = list[list[float]]
+"""[decisions, success of the last training episodes], in the order of training."""
 
 
 class CardError(RuntimeError):
@@ -36,12 +42,15 @@ def publish(run: Path, entry: Entry, zoo: Path) -> Path:
     """Copy a run's policy into a zoo, with its curve and the facts of its training; return the folder."""
     folder = zoo / entry.name
     rows = _scalars(run)
-    facts = {"policy": _policy_facts(entry.config), "training": _training_facts(run, rows), "results": {}}
+    facts: dict[str, Any] = {"policy": _policy_facts(entry.config), "training": _training_facts(run), "results": {}}
+    before, curve = _before(run)
+    if before:
+        facts["before"] = before
     folder.mkdir(parents=True, exist_ok=True)
     save_file(without_critic(load_file(run / WEIGHTS)), folder / WEIGHTS)
     shutil.copyfile(run / CONFIG, folder / CONFIG)
     _draw_curve(rows, entry, folder / CURVE)
-    _keep_curve(rows, folder / CURVE_DATA)
+    (folder / CURVE_DATA).write_text(json.dumps(_joined(curve, _curve(rows))) + "\n", encoding="utf-8")
     _write(folder, facts)
     return folder
 
@@ -60,13 +69,41 @@ def record(folder: Path, evaluation: Evaluation, part: str = "results") -> None:
     _write(folder, facts)
 
 
+def keep_facts(origin: Path, run: Path) -> None:
+    """Note in a run's folder what is known of the policy, published or another run's, whose weights it begins with.
+
+    Raises `CardError`.
+    """
+    if (origin / CARD).exists():
+        card = read_card(origin)
+        before = [*card.get("before", []), {key: card[key] for key in ("policy", "training")}]
+        curve = _read(origin / CURVE_DATA) if (origin / CURVE_DATA).exists() else []
+    else:
+        before, curve = _before(origin)
+        before = [*before, {"policy": _policy_facts(run_entry(origin).config), "training": _training_facts(origin)}]
+        curve = _joined(curve, _curve(_scalars(origin)))
+    (run / BEFORE).write_text(json.dumps({"trainings": before, "curve": curve}) + "\n", encoding="utf-8")
+
+
+def _before(run: Path) -> tuple[list[dict[str, Any]], Curve]:
+    """Return what `keep_facts` noted: the facts of each training, the first one first, and their curve."""
+    if not (run / BEFORE).exists():
+        return [], []
+    noted = _read(run / BEFORE)
+    return noted["trainings"], noted["curve"]
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CardError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
+
+
 def read_card(folder: Path) -> dict[str, Any]:
     """Return a published policy's facts. Raises `CardError`."""
-    try:
-        card: dict[str, Any] = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        return card
-    except (OSError, ValueError) as error:
-        raise CardError(f"{folder / CARD}: cannot be read ({' '.join(str(error).split())})") from error
+    card: dict[str, Any] = _read(folder / CARD)
+    return card
 
 
 def rate(result: dict[str, Any]) -> str:
@@ -89,7 +126,8 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
     }
 
 
-def _training_facts(run: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _training_facts(run: Path) -> dict[str, Any]:
+    rows = _scalars(run)
     try:
         sessions = json.loads((run / "run.json").read_text(encoding="utf-8"))["sessions"]
         last = sessions[-1]
@@ -156,6 +194,15 @@ def _cloning(shown: dict[str, Any], seconds: int | None) -> list[str]:
     ]
 
 
+def _earlier(policy: dict[str, Any], training: dict[str, Any]) -> list[str]:
+    """Describe a training that another one went on from."""
+    told = (
+        f"- Before, its weights were trained by `{training['command']}`: {training['steps']:,} steps in "
+        f"{training['seconds'] / 60:.0f} min, {training['date']}, revision {training['revision'] or 'unknown'}."
+    )
+    return [told, *_cloning(policy["demonstrations"], training["cloning_s"])]
+
+
 def _scalars(run: Path) -> list[dict[str, Any]]:
     try:
         rows = [json.loads(line) for line in (run / "scalars.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -189,12 +236,17 @@ def _draw_curve(rows: list[dict[str, Any]], entry: Entry, path: Path) -> None:
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
-def _keep_curve(rows: list[dict[str, Any]], path: Path) -> None:
-    """Write decisions and success of the last training episodes, [[steps, success], …]."""
+def _curve(rows: list[dict[str, Any]]) -> Curve:
     known = [
         [int(row["steps"]), round(row["episode/success"], 3)] for row in rows if row.get("episode/success") is not None
     ]
-    path.write_text(json.dumps(known[:: -(-len(known) // _POINTS) or 1]) + "\n", encoding="utf-8")
+    return known[:: -(-len(known) // _POINTS) or 1]
+
+
+def _joined(before: Curve, after: Curve) -> Curve:
+    """Return the curve of a training and of one that went on from it."""
+    done = before[-1][0] if before else 0
+    return [*before, *([done + steps, success] for steps, success in after)]
 
 
 def _write(folder: Path, facts: dict[str, Any]) -> None:
@@ -275,6 +327,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         ),
         *_computed(policy["obs"]),
         *_cloning(policy["demonstrations"], training["cloning_s"]),
+        *(line for before in facts.get("before", []) for line in _earlier(**before)),
         # What was done to the weights by hand, if anything.
         *(f"- {note}" for note in facts.get("notes", [])),
         "",

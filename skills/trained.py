@@ -103,7 +103,12 @@ class TrainedPolicy:
 
 def without_critic(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return a policy's weights without those of a critic of its own, which is for training alone."""
-    return {name: tensor for name, tensor in weights.items() if not name.startswith("critic.")}
+    return {name: tensor for name, tensor in weights.items() if not is_critics(name)}
+
+
+def is_critics(name: str) -> bool:
+    """Say whether a weight of this name is part of a critic of its own."""
+    return name.startswith("critic.")
 
 
 def _first_line(error: Exception) -> str:

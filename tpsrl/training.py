@@ -19,18 +19,21 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
+from eval.model_card import CardError, keep_facts
 from hab.observation_sets import DEPTH, OBSERVATION_SETS
-from planner.zoo import CLONED, CONFIG, WEIGHTS
+from planner.zoo import CLONED, CONFIG, WEIGHTS, ZOO, ZooError, run_entry
 from skills import TASKS, recorded
 from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.specs import ALWAYS_DRIVE
 from skills.starts import STARTS
 from skills.task import CRITIC_STATE
+from skills.trained import is_critics, without_critic
 from skills.training import env_factory, fit_policy
 from tpsrl.commands import Failure
 from tpsrl.inputs import BadInput, check_simulator
 from tpsrl.progress import demonstration_progress
 from ver_core.checkpoint import CheckpointError
+from ver_core.config import PolicyConfig
 from ver_core.distributed import World
 from ver_core.learner import LearningFailure
 from ver_core.policy import RecurrentPolicy
@@ -42,6 +45,9 @@ from ver_core.worker_pool import EnvironmentFailure
 
 MAY_CHANGE = ("out", "train.total_steps")
 """What a resumed run may do otherwise than before."""
+CRITIC_WARMUP = 10
+"""Rollouts that teach a fresh critic alone, where the other weights are a trained policy's: what it says at first would
+take that policy apart."""
 
 
 def resumed_config(out: Path) -> TrainSkillConfig:
@@ -58,6 +64,8 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         config = replace(config, chain_states=str(Path(config.chain_states).resolve()))
     _check_task(config)
     config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs, config.nav))
+    if config.initial_weights:
+        config = _with_initial_weights(config)
     if resume and (change := changed_key(resumed_config(out), config, MAY_CHANGE)):
         key, old, new = change
         raise BadInput(f"{key}={new}: the run in {out} has {key}={old}; leave it so, or train in another folder")
@@ -110,6 +118,8 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
 
 def _beginning(config: TrainSkillConfig, task: dict[str, Any], out: Path) -> Callable[[RecurrentPolicy], None] | None:
     """Return what gives the policy its first weights; None: they are random."""
+    if config.initial_weights:
+        return partial(_take_weights, Path(config.initial_weights), out)
     if not config.demonstrations.rounds:
         return None
     if not config.demonstrations.run:
@@ -118,6 +128,47 @@ def _beginning(config: TrainSkillConfig, task: dict[str, Any], out: Path) -> Cal
     if not (kept / WEIGHTS).is_file():
         raise BadInput(f"demonstrations.run={config.demonstrations.run}: holds no {CLONED}/{WEIGHTS}; leave it out")
     return partial(_take_clone, kept, out)
+
+
+def _with_initial_weights(config: TrainSkillConfig) -> TrainSkillConfig:
+    """Check that another policy's weights fit; let the critic learn alone at first, if they come without one."""
+    try:
+        entry = run_entry(Path(config.initial_weights).resolve())
+        weights = load_file(entry.folder / WEIGHTS)
+    except (ZooError, SafetensorError) as error:
+        raise BadInput(f"initial_weights: {error}; give a run's folder, or one of {ZOO}") from error
+    theirs, mine = (
+        TrainSkillConfig(skill="", nav=c.nav, obs=c.obs, policy=_actor(c.policy)) for c in (entry.config, config)
+    )
+    if change := changed_key(theirs, mine, ()):
+        key, old, new = change
+        raise BadInput(f"{key}={new}: the policy in {config.initial_weights} has {key}={old}; give that")
+    if config.policy.critic_mlp and not config.train.critic_warmup and not any(map(is_critics, weights)):
+        config = replace(config, train=replace(config.train, critic_warmup=CRITIC_WARMUP))
+    return replace(config, initial_weights=str(entry.folder))
+
+
+def _actor(policy: PolicyConfig) -> PolicyConfig:
+    """Return of a policy's configuration what its actor's weights depend on."""
+    fresh = ("critic_mlp", "critic_keys", "initial_std", "initial_part_std", "initial_bias", "deterministic")
+    return replace(policy, **{name: getattr(PolicyConfig(), name) for name in fresh})
+
+
+def _take_weights(folder: Path, out: Path, policy: RecurrentPolicy) -> None:
+    """Give the policy another one's weights, and keep what is known of their training."""
+    weights = load_file(folder / WEIGHTS)
+    if policy.critic is None or not any(map(is_critics, weights)):
+        fresh = {name: tensor for name, tensor in policy.state_dict().items() if is_critics(name)}
+        weights = {**without_critic(weights), **fresh}
+    try:
+        policy.load_state_dict(weights)
+    except RuntimeError as error:
+        said = " ".join(str(error).split())
+        raise BadInput(f"initial_weights={folder}: are of another network ({said[:200]})") from error
+    try:
+        keep_facts(folder, out)
+    except CardError as error:
+        raise BadInput(f"initial_weights: {error}") from error
 
 
 def _take_clone(kept: Path, out: Path, policy: RecurrentPolicy) -> None:
@@ -162,6 +213,8 @@ def _check_task(config: TrainSkillConfig) -> None:
     check_simulator("sim", config.sim)
     if config.skill in ALWAYS_DRIVE and not config.nav:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
+    if config.initial_weights and config.demonstrations.rounds:
+        raise BadInput("initial_weights: a clone of the oracle would take their place; set demonstrations.rounds=0")
     if config.starts == "near" and config.skill not in ("pick", "place"):
         raise BadInput(f"starts=near: {config.skill} has one kind of start states; leave it out")
     if config.starts == "near" and not config.nav:

@@ -93,6 +93,8 @@ class TrainConfig:
     """T: a rollout is T x N steps."""
     epochs: int = 3
     mini_batches: int = 2
+    critic_warmup: int = 0
+    """Rollouts from which only a critic of its own learns, at the start: for first weights that come without one."""
     sequence_length: int = 0
     """Steps that gradients flow back through an LSTM: sequences are cut into pieces of so many (truncated
     back-propagation through time), which also learn faster on a CPU; 0: whole, except at the mini-batches' edges."""
@@ -165,7 +167,7 @@ class TrainConfig:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
         for name in (
             "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "final_learning_rate",
-            "sampling_weight_max", "sequence_length",
+            "sampling_weight_max", "sequence_length", "critic_warmup",
         ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must not be negative")

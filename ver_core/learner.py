@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ver_core.config import TrainConfig
+from ver_core.config import ConfigError, TrainConfig
 from ver_core.distributed import World
 from ver_core.policy import Output, RecurrentPolicy
 from ver_core.returns import gae, sampling_weights, vtrace
@@ -37,6 +37,11 @@ class Learner:
         self.log_entropy_coef = nn.Parameter(torch.tensor(log_coef, device=device))
         critic = list(policy.critic.parameters()) if policy.critic else []
         stds = [parameter for name, parameter in policy.named_parameters() if name.endswith("log_std")]
+        if config.critic_warmup and not critic:
+            raise ConfigError(
+                f"train.critic_warmup={config.critic_warmup}: actor and critic share their network; set "
+                "policy.critic_mlp, or leave it at 0"
+            )
         apart = {id(parameter) for parameter in critic}
         self._clipped = [[p for p in policy.parameters() if id(p) not in apart], critic]
         """Parameters whose gradients are clipped together: the actor's; those of a critic of its own."""
@@ -182,9 +187,11 @@ class Learner:
         value_loss = 0.5 * (weight * (out.value - target).square()).mean()
         # Minimum-entropy constraint (Haarnoja et al. 2018, section 5): alpha grows while the entropy is below target.
         coefficient = self.log_entropy_coef.exp()
-        loss = policy_loss + config.value_coef * value_loss - coefficient.detach() * entropy
-        if config.learn_entropy_coef:
-            loss = loss + coefficient * (entropy.detach() - config.target_entropy)
+        loss = config.value_coef * value_loss
+        if self.version >= config.critic_warmup:
+            loss = loss + policy_loss - coefficient.detach() * entropy
+            if config.learn_entropy_coef:
+                loss = loss + coefficient * (entropy.detach() - config.target_entropy)
 
         self.optimizer.zero_grad()
         loss.backward()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from command_line import run
 from PIL import Image
 from safetensors.torch import load_file
@@ -80,6 +81,54 @@ def test_publishing_lists_measures_and_plays(
     assert (
         run(["eval", "close_fridge", "--skills", str(tmp_path), "--no-skill-nav", "--episodes", "1"], monkeypatch) == 0
     )
+
+
+def test_training_goes_on_from_a_published_policy(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its actor is left alone until its new critic has learnt; the card and the curve tell of both trainings."""
+    assert run(["publish-skill", str(run_folder), "--zoo", str(tmp_path), "--episodes", "1"], monkeypatch) == 0
+    folder = tmp_path / "close_fridge_nonav_laser+map"
+    (folder / "curve.json").write_text("[[64, 0.5]]")
+
+    def go_on(origin: Path, out: Path, *more: str) -> dict[str, torch.Tensor]:
+        command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", "--out", str(out), *TINY]
+        done = [*command, f"initial_weights={origin}", *more]
+        subprocess.run(done, check=True, cwd=ROOT, capture_output=True)
+        return {k: v for k, v in load_file(out / "policy.safetensors").items() if "normalizer" not in k}
+
+    def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], of_critic: bool = False) -> bool:
+        return all(torch.equal(a[k], b[k]) for k in a.keys() & b.keys() if k.startswith("critic.") == of_critic)
+
+    published = load_file(folder / "policy.safetensors")
+    moved = go_on(folder, tmp_path / "on", "--steps", "96")
+    assert same(moved, published) and len(moved.keys() & published.keys()) > 5
+    assert read_train_config(tmp_path / "on" / "config.yaml").train.critic_warmup == 10
+    from_run = go_on(run_folder, tmp_path / "on_from_run")  # whose critic came along
+    assert not same(from_run, published) and not same(from_run, moved, of_critic=True)
+    assert read_train_config(tmp_path / "on_from_run" / "config.yaml").train.critic_warmup == 0
+
+    zoo = tmp_path / "zoo"
+    for origin in ("on", "on_from_run"):
+        assert run(["publish-skill", str(tmp_path / origin), "--zoo", str(zoo), "--episodes", "1"], monkeypatch) == 0
+        card = json.loads((zoo / folder.name / "card.json").read_text())
+        (before,) = card["before"]
+        assert before["training"] == json.loads((folder / "card.json").read_text())["training"]
+        assert before["training"]["command"] in (zoo / folder.name / "README.md").read_text()
+        curve = json.loads((zoo / folder.name / "curve.json").read_text())
+        assert curve == ([[64, 0.5]] if origin == "on" else [])  # no episode has ended since
+
+    # What does not fit is said in one line.
+    for overrides, said in (
+        ([f"initial_weights={folder}", "policy.mlp=[7]"], "policy.mlp=[7]: the policy in"),
+        ([f"initial_weights={folder}", "--obs", "laser"], "has obs=laser+map; give that"),
+        (["initial_weights=/no/such"], "give a run's folder"),
+        ([f"initial_weights={folder}", "demonstrations.rounds=1"], "set demonstrations.rounds=0"),
+    ):
+        with pytest.raises(subprocess.CalledProcessError) as failed:
+            go_on(folder, tmp_path / "bad", *overrides)
+        assert failed.value.returncode == 2 and said in failed.value.stderr.decode()
+        assert failed.value.stderr.decode().count("\n") == 1
 
 
 def test_a_trained_agents_results_are_the_same_for_any_number_of_workers(run_folder: Path) -> None:

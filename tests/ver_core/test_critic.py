@@ -128,11 +128,7 @@ def test_keys_without_a_critic_are_refused() -> None:
         PolicyConfig(critic_keys=["secret"]).check()
 
 
-def actors_step(value_coef: float) -> dict[str, Tensor]:
-    policy = make_policy()
-    config = TrainConfig(
-        num_envs=2, rollout_length=4, epochs=1, mini_batches=1, max_grad_norm=1e-3, value_coef=value_coef, device="cpu"
-    )
+def a_rollout(policy: RecurrentPolicy) -> Rollout:
     layout = policy.obs_layout
     rollout = Rollout(Layout(2, layout.floats, layout.bytes, 3), 4, policy.state_size, CPU)
     taken = rollout.extend(8)
@@ -140,6 +136,39 @@ def actors_step(value_coef: float) -> dict[str, Tensor]:
     rollout.env[taken] = [0, 1] * 4
     rollout.start[:2] = True
     rollout.reward[taken] = np.arange(8)
+    return rollout
+
+
+def weights(policy: RecurrentPolicy, of_critic: bool) -> list[Tensor]:
+    named = policy.named_parameters()
+    return [p.detach().clone() for name, p in named if name.startswith("critic.") == of_critic]
+
+
+def test_a_fresh_critic_learns_alone_at_first() -> None:
+    policy = make_policy()
+    config = TrainConfig(num_envs=2, rollout_length=4, epochs=1, mini_batches=1, critic_warmup=2, device="cpu")
+    learner = Learner(policy, config, CPU, World())
+    began, coefficient = weights(policy, of_critic=False), learner.log_entropy_coef.item()
+    for update in range(3):
+        critic = weights(policy, of_critic=True)
+        learner.update(a_rollout(policy), 0.0)
+        assert not all(map(torch.equal, critic, weights(policy, of_critic=True)))
+        still = all(map(torch.equal, began, weights(policy, of_critic=False)))
+        assert still == (update < 2) and (learner.log_entropy_coef.item() == coefficient) == (update < 2)
+
+
+def test_no_critic_of_its_own_can_learn_alone() -> None:
+    policy = RecurrentPolicy(spaces.Dict(SEEN), ACTION, PolicyConfig(**SMALL))
+    with pytest.raises(ConfigError, match="set policy.critic_mlp, or leave it at 0"):
+        Learner(policy, TrainConfig(critic_warmup=1), CPU, World())
+
+
+def actors_step(value_coef: float) -> dict[str, Tensor]:
+    policy = make_policy()
+    config = TrainConfig(
+        num_envs=2, rollout_length=4, epochs=1, mini_batches=1, max_grad_norm=1e-3, value_coef=value_coef, device="cpu"
+    )
+    rollout = a_rollout(policy)
     before = {name: parameter.detach().clone() for name, parameter in policy.named_parameters()}
     Learner(policy, config, CPU, World()).update(rollout, 0.0)
     actor = [name for name in before if not name.startswith("critic.")]
