@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hab import robot
 from hab.episodes import make_episode
 from hab.mujoco.simulator import MujocoSimulator
 from planner.agent import Agent, chain_limits, load_policies, play_episode, seed_draws
@@ -71,6 +72,18 @@ def test_a_recording_tells_what_happened(tmp_path: Path) -> None:
     for name, position in goals.items():
         (box,) = told[f"world/goals/{name}"]
         np.testing.assert_allclose(box["Boxes3D:centers"][0], position, atol=1e-5)
+
+
+def test_rays_that_tell_nothing_are_no_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what ends at the robot's own arm nor what meets nothing within range."""
+    pytest.importorskip("rerun", reason="rerun-sdk is not installed: pip install 'tpsrl[rerun]'")
+    ranges = np.ones(robot.LASER_RAYS, np.float32)
+    ranges[:5], ranges[5:40] = 0.25, robot.UNKNOWN_RANGE
+    monkeypatch.setattr(MujocoSimulator, "laser", lambda sim, through_arm=False: ranges)
+    still = Agent(skills="oracle")
+    record_scenario("tidy_house", "val", 1, "laser", still, chain_limits(20, {}), tmp_path / "episode.rrd")
+    drawn = columns(tmp_path / "episode.rrd")["world/laser"]
+    assert drawn and all(len(row["Points3D:positions"]) == 5 for row in drawn)
 
 
 def test_an_interrupted_recording_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
