@@ -19,6 +19,7 @@ from hab.episodes import load_grid
 from hab.measures import AT_REST_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
+from skills.hand_path import HandPath
 from skills.skill import RESET_ARM_STEPS, Goal, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
 from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
@@ -33,6 +34,8 @@ class PickState(State):
     target: str
     object_m: float
     """End-effector to the object's centre."""
+    way_m: float
+    """The same by the hand's way (skills/hand_path.py)."""
 
 
 class Pick(SkillTask[PickState]):
@@ -57,8 +60,9 @@ class Pick(SkillTask[PickState]):
             yield Start(replace(episode, robot=begun), goal, shove=shove)
 
     def measure(self, common: Common) -> PickState:
-        name = self.goal.object
-        return PickState(*common, target=name, object_m=ee_distance(self.sim, self.sim.object_pos(name)))
+        name, place = self.goal.object, self.sim.object_pos(self.goal.object)
+        way_m = self._way(self.sim.ee_pos.tolist(), place.tolist())
+        return PickState(*common, target=name, object_m=ee_distance(self.sim, place), way_m=way_m)
 
     def rewards(self, was: PickState, now: PickState) -> dict[str, float]:
         return {
@@ -71,6 +75,8 @@ class Pick(SkillTask[PickState]):
 
     def _begin(self, start: Start) -> None:
         super()._begin(start)
+        target = next(t for t in start.episode.targets if t.object == start.goal.object)
+        self._way = HandPath(moved_receptacle(self.sim.scene, target.start_receptacle, start.episode.joints))
         self._lowered = 0
         """Control steps in which the task has lowered the arm."""
 
@@ -113,8 +119,8 @@ def _brought(now: PickState) -> bool:
 
 
 def reach_reward(was: PickState, now: PickState) -> float:
-    """Reward coming nearer to the object while the hand is empty."""
-    return 0.0 if was.held or now.held else DISTANCE_REWARD * to_mm(was.object_m - now.object_m)
+    """Reward the hand's coming nearer to the object while it is empty."""
+    return 0.0 if was.held or now.held else DISTANCE_REWARD * to_mm(was.way_m - now.way_m)
 
 
 def pick_reward(was: PickState, now: PickState) -> float:

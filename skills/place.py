@@ -14,6 +14,7 @@ from hab.episodes import load_grid
 from hab.measures import AT_REST_M, PLACED_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
+from skills.hand_path import HandPath
 from skills.skill import Goal
 from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
 from skills.task import HAND_KEYS, Common, SkillTask, State, to_mm
@@ -27,6 +28,8 @@ class PlaceState(State):
     target: str
     goal_m: float
     """Object's centre to its goal."""
+    way_m: float
+    """The same by the hand's way (skills/hand_path.py)."""
     let_go: bool
     """Whether the object was let go of before now."""
 
@@ -60,11 +63,16 @@ class Place(SkillTask[PlaceState]):
             yield Start(replace(episode, robot=begun), goal, target.object, tilt, shove=shove)
 
     def measure(self, common: Common) -> PlaceState:
-        name = self.goal.object
-        goal_m = math.dist(self.sim.object_pos(name).tolist(), self.goal.position)
+        name, place = self.goal.object, self.sim.object_pos(self.goal.object).tolist()
+        goal_m, way_m = math.dist(place, self.goal.position), self._way(place, self.goal.position)
         before = self._state if self.steps else None
         let_go = before is not None and (before.let_go or before.held == "")
-        return PlaceState(*common, target=name, goal_m=goal_m, let_go=let_go)
+        return PlaceState(*common, target=name, goal_m=goal_m, way_m=way_m, let_go=let_go)
+
+    def _begin(self, start: Start) -> None:
+        super()._begin(start)
+        target = next(t for t in start.episode.targets if t.object == start.goal.object)
+        self._way = HandPath(self.sim.scene.receptacle(target.goal_receptacle))
 
     def rewards(self, was: PlaceState, now: PlaceState) -> dict[str, float]:
         return {"carry": carry_reward(was, now), "place": place_reward(was, now), "rest": rest_reward(was, now)}
@@ -83,7 +91,7 @@ def carry_reward(was: PlaceState, now: PlaceState) -> float:
     """Reward bringing the object nearer to its goal, up to the edge of what counts as placed."""
     if not (was.carrying and now.carrying) or now.goal_m < PLACED_M:
         return 0.0
-    return DISTANCE_REWARD * to_mm(was.goal_m - now.goal_m)
+    return DISTANCE_REWARD * to_mm(was.way_m - now.way_m)
 
 
 def place_reward(was: PlaceState, now: PlaceState) -> float:

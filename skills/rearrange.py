@@ -21,6 +21,7 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation
 from hab.simulator import Simulator
+from skills.hand_path import HandPath
 from skills.navigate import FloorDistance
 from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, PickState, wrong_object
 from skills.place import PLACE_REWARD
@@ -34,6 +35,8 @@ NEAR_M = 2.0
 
 @dataclass
 class RearrangeState(PickState):
+    """`way_m` is the hand's way to the object, and once it is in hand the object's to its goal."""
+
     floor_m: float
     """Along the floor, to where one would work now: at the object, and once it is in hand at its goal."""
     goal_m: float
@@ -79,6 +82,9 @@ class Rearrange(SkillTask[RearrangeState]):
         name, then = start.goal.object, start.goal.then
         assert then is not None
         self._aim = then
+        target = next(t for t in start.episode.targets if t.object == name)
+        receptacles = (self.sim.scene.receptacle(r) for r in (target.start_receptacle, target.goal_receptacle))
+        self._ways = [HandPath(receptacle) for receptacle in receptacles]
         self._floor = (
             FloorDistance(start, self.sim.scene),
             FloorDistance(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
@@ -88,12 +94,15 @@ class Rearrange(SkillTask[RearrangeState]):
         sim, name = self.sim, self.goal.object
         held = common.held == name
         before = self._state if self.steps else None
+        place = sim.object_pos(name)
+        ways = self._ways[0](sim.ee_pos.tolist(), place.tolist()), self._ways[1](place.tolist(), self._aim)
         return RearrangeState(
             *common,
             target=name,
             floor_m=self._floor[held](sim.base),
-            object_m=ee_distance(sim, sim.object_pos(name)),
-            goal_m=math.dist(sim.object_pos(name).tolist(), self._aim),
+            object_m=ee_distance(sim, place),
+            goal_m=math.dist(place.tolist(), self._aim),
+            way_m=ways[held],
             picked=held or (before is not None and before.picked),
         )
 
@@ -127,8 +136,7 @@ def reach_reward(was: RearrangeState, now: RearrangeState) -> float:
     """Reward the hand's coming nearer to the object, and with it to its goal, from nearby."""
     if was.held != now.held:
         return 0.0
-    before, after = (was.goal_m, now.goal_m) if now.held else (was.object_m, now.object_m)
-    return DISTANCE_REWARD * to_mm(before - after) if max(before, after) < NEAR_M else 0.0
+    return DISTANCE_REWARD * to_mm(was.way_m - now.way_m) if max(was.way_m, now.way_m) < NEAR_M else 0.0
 
 
 def placed(now: RearrangeState) -> bool:

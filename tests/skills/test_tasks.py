@@ -218,11 +218,11 @@ def test_distance_rewards_telescope(seed: int) -> None:
     """The sum of differences is the difference of the ends, whatever happens between them."""
     states, infos, _ = rollout(make("pick"), seed)
     if not any(state.held for state in states):
-        expected = 2.0 * (states[0].object_m - states[-1].object_m)
+        expected = 2.0 * (states[0].way_m - states[-1].way_m)
         assert total(infos, "reach") == pytest.approx(expected, abs=2.0 * 0.0005 * len(infos))
     states, infos, _ = rollout(make("place"), seed)
     if all(state.carrying and state.goal_m > 0.15 for state in states):
-        expected = 2.0 * (states[0].goal_m - states[-1].goal_m)
+        expected = 2.0 * (states[0].way_m - states[-1].way_m)
         assert total(infos, "carry") == pytest.approx(expected, abs=2.0 * 0.0005 * len(infos))
     states, infos, _ = rollout(make("navigate"), seed)
     assert total(infos, "distance") == pytest.approx(states[0].floor_m - states[-1].floor_m, abs=1e-9)
@@ -300,12 +300,13 @@ COMMON = {"rest_m": 0.5, "seal_broke": False, "force_added_n": 0.0, "force_total
 metres = st.floats(0.0, 3.0)
 
 
-def pick_state(held: str = "", object_m: float = 1.0, rest_m: float = 0.5) -> PickState:
-    return PickState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", object_m=object_m)
+def pick_state(held: str = "", way_m: float = 1.0, rest_m: float = 0.5) -> PickState:
+    return PickState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", object_m=0.0, way_m=way_m)
 
 
 def place_state(held: str = "bowl", goal_m: float = 1.0, rest_m: float = 0.5, let_go: bool = False) -> PlaceState:
-    return PlaceState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", goal_m=goal_m, let_go=let_go)
+    state = {**COMMON, "rest_m": rest_m}
+    return PlaceState(**state, held=held, target="bowl", goal_m=goal_m, way_m=goal_m, let_go=let_go)
 
 
 @given(metres, metres, metres, metres)

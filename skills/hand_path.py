@@ -1,0 +1,59 @@
+"""How far the hand has to go to a place inside furniture: in by the open front, not through a wall or a board."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hab.furniture import EDGE_M
+from hab.scene import Receptacle
+
+BEFORE_M = 0.05
+"""The hand is led to a point so far before the edge of the board below, past the front edges of side walls."""
+ROOM_M = 0.05
+"""… and so far from walls and boards: half of the hand."""
+
+
+class HandPath:
+    """Length (m) of the way between two points of which the second lies on a receptacle; positions in the world (m).
+
+    A compartment of a shelf or fridge is a box that is open to its front. To get into it from elsewhere one passes the
+    front where the straight line meets it, or, where that is beside the opening, at the nearest point of the opening:
+    no longer than the shortest way by more than the corner that is cut, and continuous. Everywhere else, and in the
+    box, the way is straight.
+    """
+
+    def __init__(self, receptacle: Receptacle) -> None:
+        self._boxed = receptacle.under_board
+        self._center, self._yaw = receptacle.center, receptacle.yaw
+        half_x, half_y = receptacle.half_extents
+        self._front = half_x + EDGE_M + BEFORE_M
+        self._side, self._top = half_y + EDGE_M, receptacle.clearance_m
+        self._cos, self._sin = math.cos(receptacle.yaw), math.sin(receptacle.yaw)
+
+    def __call__(self, point: Sequence[float], inside: Sequence[float]) -> float:
+        """Return the length of the way from a point to one that lies on the receptacle."""
+        straight = math.dist(point, inside)
+        if not self._boxed:
+            return straight
+        (x, y, z), goal = self._local(point), self._local(inside)
+        if not self._within(*goal) or self._within(x, y, z):
+            return straight
+        share = (x - self._front) / (x - goal[0]) if x > self._front else 0.0
+        door = (
+            self._front,
+            _clamped(y + share * (goal[1] - y), ROOM_M - self._side, self._side - ROOM_M),
+            _clamped(z + share * (goal[2] - z), ROOM_M, self._top - ROOM_M),
+        )
+        return math.dist((x, y, z), door) + math.dist(door, goal)
+
+    def _within(self, x: float, y: float, z: float) -> bool:
+        return x <= self._front and abs(y) <= self._side and 0.0 <= z <= self._top
+
+    def _local(self, point: Sequence[float]) -> tuple[float, float, float]:
+        x, y, z = (float(a) - b for a, b in zip(point, self._center, strict=True))
+        return self._cos * x + self._sin * y, self._cos * y - self._sin * x, z
+
+
+def _clamped(value: float, low: float, high: float) -> float:
+    return max(low, min(high, value))

@@ -1,0 +1,84 @@
+"""The hand's way into a compartment, against the shortest of the ways through many points of its opening."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hab.furniture import EDGE_M
+from hab.scene import Receptacle
+from skills.hand_path import BEFORE_M, ROOM_M, HandPath
+
+HALF_X, HALF_Y, TOP = 0.03, 0.25, 0.3
+SIDE, FRONT = HALF_Y + EDGE_M, HALF_X + EDGE_M + BEFORE_M
+SHELF = Receptacle("shelf_1", "shelf", (1.0, -2.0, 0.64), 0.7, (HALF_X, HALF_Y), TOP, (0.0,))
+Point = tuple[float, float, float]
+inside = st.tuples(st.floats(-0.03, 0.03), st.floats(-0.25, 0.25), st.floats(0.02, 0.15))
+before = st.tuples(st.floats(FRONT + 1e-3, 1.5), st.floats(-1.5, 1.5), st.floats(-0.6, 1.0))
+few = settings(deadline=None, max_examples=200)
+
+
+def world(point: Point, receptacle: Receptacle = SHELF) -> Point:
+    c, s = math.cos(receptacle.yaw), math.sin(receptacle.yaw)
+    x, y, z = point
+    cx, cy, cz = receptacle.center
+    return cx + c * x - s * y, cy + s * x + c * y, cz + z
+
+
+def way(point: Point, goal: Point) -> float:
+    return HandPath(SHELF)(world(point), world(goal))
+
+
+def shortest(point: Point, goal: Point) -> float:
+    """Through the best of 40,000 points of the opening."""
+    y, z = np.meshgrid(np.linspace(ROOM_M - SIDE, SIDE - ROOM_M, 200), np.linspace(ROOM_M, TOP - ROOM_M, 200))
+    door = np.stack((np.full_like(y, FRONT), y, z), axis=-1)
+    return float((np.linalg.norm(door - point, axis=-1) + np.linalg.norm(door - goal, axis=-1)).min())
+
+
+@given(before, inside)
+@few
+def test_from_before_the_furniture_it_is_about_the_shortest_way_through_the_opening(point: Point, goal: Point) -> None:
+    best = shortest(point, goal)
+    assert best - 1e-3 <= way(point, goal) <= 1.1 * best
+
+
+@given(before, inside, st.floats(-0.01, 0.01), st.floats(-0.01, 0.01), st.floats(-0.01, 0.01))
+@few
+def test_it_does_not_jump(point: Point, goal: Point, dx: float, dy: float, dz: float) -> None:
+    """Before the furniture, and on the way in."""
+    near = (max(FRONT, point[0] + dx), point[1] + dy, point[2] + dz)
+    assert abs(way(near, goal) - way(point, goal)) < 0.2
+    door = (FRONT, min(SIDE, max(-SIDE, point[1])), min(TOP, max(0.0, point[2])))
+    if abs(door[1]) < SIDE - ROOM_M and ROOM_M < door[2] < TOP - ROOM_M:
+        assert way((FRONT - 1e-9, *door[1:]), goal) == pytest.approx(way((FRONT + 1e-9, *door[1:]), goal), abs=1e-6)
+
+
+@pytest.mark.parametrize("point", [(0.0, SIDE + 0.05, 0.1), (0.0, 0.0, TOP + 0.05), (0.05, -0.1, -0.05)])
+def test_a_hand_at_a_wall_or_board_is_paid_for_going_round_it(point: Point) -> None:
+    """Pressing on towards the object pays nothing; going to the front does."""
+    goal = (0.0, 0.0, 0.05)
+    x, y, z = point
+    assert way(point, goal) > math.dist(point, goal) + 0.1
+    assert way((x + 0.1, y, z), goal) < way(point, goal) - 0.03
+
+
+@given(inside, inside)
+@few
+def test_in_the_compartment_it_is_straight(point: Point, goal: Point) -> None:
+    assert way(point, goal) == pytest.approx(math.dist(point, goal))
+
+
+@pytest.mark.parametrize(("kind", "clearance"), [("table", 1.0), ("counter", 0.6), ("drawer", 0.17)])
+def test_it_is_straight_where_nothing_is_in_the_way(kind: str, clearance: float) -> None:
+    """A drawer is drawn out, and open to above."""
+    open_above = Receptacle("it", kind, (0.0, 0.0, 0.7), 0.0, (0.2, 0.3), clearance, (0.0,))
+    assert HandPath(open_above)((0.4, 0.5, 1.2), (0.1, 0.0, 0.75)) == math.dist((0.4, 0.5, 1.2), (0.1, 0.0, 0.75))
+
+
+def test_to_what_has_left_the_compartment_it_is_straight() -> None:
+    assert way((1.0, 0.3, 0.4), (0.6, 0.2, -0.6)) == pytest.approx(math.dist((1.0, 0.3, 0.4), (0.6, 0.2, -0.6)))
