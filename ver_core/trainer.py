@@ -383,9 +383,11 @@ class Trainer:
             raise ConfigError(
                 f"the run to resume had {len(parts)} learning processes, this one has {self.world.size}; start as many"
             )
+        defaults = {"train": asdict(TrainConfig()), "policy": asdict(PolicyConfig())}
         for section, values in self._configs.items():
             for key, value in values.items():
-                before = saved["configs"][section].get(key)
+                # A parameter that is newer than the run is what it is by default: without effect.
+                before = saved["configs"][section].get(key, defaults[section][key])
                 if before != value and key not in MAY_CHANGE:
                     raise ConfigError(f"the run to resume had {section}.{key}={before}, not {value}; leave it so")
         mine = parts[self.world.rank]
