@@ -93,6 +93,8 @@ class TrainSkillConfig:
     """Share of the start states that are as the chain hands over, instead of the task's own."""
     chain_states: str = ""
     """The file that they are from (`tpsrl record-starts`); "": they are drawn (skills/starts.py)."""
+    retries: float = 0.0
+    """Share of the training episodes that are failed ones of the same apartment again, where there are such."""
     initial_weights: str = ""
     """A run's folder, or a packaged policy's: begin with its weights; "": random ones."""
     demonstrations: DemonstrationsConfig = field(default_factory=DemonstrationsConfig)
@@ -122,8 +124,9 @@ def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
     config.policy.check()
     if config.action_repeat < 1:
         raise ConfigError(f"action_repeat={config.action_repeat}: must be at least 1")
-    if not 0.0 <= config.chain_starts <= 1.0:
-        raise ConfigError(f"chain_starts={config.chain_starts}: must lie between 0 and 1")
+    for name in ("chain_starts", "retries"):
+        if not 0.0 <= (share := getattr(config, name)) <= 1.0:
+            raise ConfigError(f"{name}={share}: must lie between 0 and 1")
     shown = config.demonstrations
     least_of = {"rounds": 0, "episodes": 1, "epochs": 1}
     for name, least in least_of.items():

@@ -121,6 +121,7 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "starts": config.starts,
         "chain_starts": config.chain_starts,
         "chain_states": bool(config.chain_states),
+        "retries": config.retries,
         "deterministic": config.policy.deterministic,
         "demonstrations": asdict(config.demonstrations),
     }
@@ -317,6 +318,14 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         + ("(recorded: `skills/recorded.py`)" if policy.get("chain_states") else "(`skills/starts.py`)")
         + "; evaluation has the task's own starts only. The curve is of both together, and of actions drawn with all "
         "their noise.",
+        *(
+            [
+                f"- {policy['retries']:.0%} of the training episodes are ones again that failed in the same apartment, "
+                "where there are such; the curve is lower for it."
+            ]
+            if policy.get("retries")
+            else []
+        ),
         *(
             [
                 "- It was trained from the navigable point nearest to the object or goal (`starts=near`), and is "

@@ -16,14 +16,23 @@ SCENE_REPEATS = 16
 
 
 class EpisodeSampler:
-    """Draws episode indices of a split, the same ones for the same generator; or gives `index` every time."""
+    """Draws episode indices of a split, the same ones for the same generator; or gives `index` every time.
 
-    def __init__(self, split: str, index: int | None = None) -> None:
+    retries: the share of the draws that are of episodes of the same apartment that failed before, where there are such.
+    """
+
+    def __init__(self, split: str, index: int | None = None, retries: float = 0.0) -> None:
         scene_seed(split, index or 0)  # says so if there is no such split or episode
         self._index = index
         self._apartments = len(SPLIT_SEEDS[split])
         self._rounds = EPISODES[split] // self._apartments
         self._draws = self._apartment = 0
+        self._retries = retries
+        self._failed: list[int] = []
+
+    def failed(self, index: int) -> None:
+        """Take note of an episode that was drawn and failed."""
+        self._failed.append(index)
 
     def draw(self, rng: np.random.Generator, options: dict[str, Any] | None = None, restart: bool = False) -> int:
         """Return the next episode's index: the one that the reset's options ask for, the fixed one, or a drawn one.
@@ -37,5 +46,8 @@ class EpisodeSampler:
             return int(wanted)
         if self._draws % SCENE_REPEATS == 0:
             self._apartment = int(rng.integers(self._apartments))
+            self._failed.clear()
         self._draws += 1
+        if self._failed and rng.random() < self._retries:
+            return self._failed.pop(int(rng.integers(len(self._failed))))
         return self._apartment + self._apartments * int(rng.integers(self._rounds))

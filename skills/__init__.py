@@ -38,6 +38,7 @@ def make_env(
     starts: str = "wide",
     chain_starts: float = 0.0,
     chain_states: str = "",
+    retries: float = 0.0,
     sim: str = "mujoco",
     critic_state: bool = False,
 ) -> gymnasium.Env[Any, Any]:
@@ -55,6 +56,7 @@ def make_env(
         starts=starts,
         chain_starts=chain_starts,
         chain_states=chain_states,
+        retries=retries,
         sim=sim,
         critic_state=critic_state,
     )

@@ -140,6 +140,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         starts: StartKind = "wide",
         chain_starts: float = 0.0,
         chain_states: str = "",
+        retries: float = 0.0,
         sim: str = "mujoco",
         critic_state: bool = False,
     ) -> None:
@@ -152,8 +153,11 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
         `chain_starts`: share of the start states, for training, that are as the chain hands over, not the task's own:
         drawn, or, with a file of `chain_states`, recorded (skills/recorded.py).
+
+        `retries`: share of the episodes, for training, that are in the same apartment failed ones again, where there
+        are such: what is hard is practised more.
         """
-        self._sampler = EpisodeSampler(split, index)
+        self._sampler = EpisodeSampler(split, index, retries)
         self.split, self.obs, self.base_movement = split, obs, base_movement
         self.action_repeat = action_repeat
         self._starts: StartKind = starts
@@ -297,6 +301,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
                 break
         truncated = reason == "timeout"
         terminated = success or (reason != "" and not truncated)
+        if reason:
+            self._sampler.failed(self.start.episode.index)
         info = self._info(self._state, success, reason, terms)
         return self.observation(), float(sum(terms.values())), terminated, truncated, info
 

@@ -81,6 +81,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "starts": config.starts,
         "chain_starts": config.chain_starts,
         "chain_states": config.chain_states,
+        "retries": config.retries,
         "sim": config.sim,
         "critic_state": CRITIC_STATE in config.policy.critic_keys,
     }

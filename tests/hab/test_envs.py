@@ -141,6 +141,35 @@ def test_drawn_indices_stay_in_an_apartment_for_a_while(split: str, seed: int) -
         assert len({index % apartments for index in drawn[start : start + SCENE_REPEATS]}) == 1
 
 
+@given(st.integers(0, 10**6), st.floats(0.0, 1.0))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_failed_episodes_come_again_in_the_same_apartment(seed: int, retries: float) -> None:
+    """As often as asked for, each as often as it failed, and the draws stay those of the generator."""
+
+    def play() -> tuple[list[int], int, int]:
+        sampler, rng = EpisodeSampler("train", retries=retries), np.random.default_rng(seed)
+        drawn: list[int] = []
+        again = could = 0
+        for number in range(40 * SCENE_REPEATS):
+            if number % SCENE_REPEATS == 0:
+                failed: list[int] = []
+            index = sampler.draw(rng)
+            assert drawn == [] or number % SCENE_REPEATS == 0 or index % 1_000 == drawn[-1] % 1_000
+            could += bool(failed)
+            if index in failed:
+                failed.remove(index)
+                again += 1
+            if index % 3 == 0:
+                sampler.failed(index)
+                failed.append(index)
+            drawn.append(index)
+        return drawn, again, could
+
+    drawn, again, could = play()
+    assert could > 50 and again == pytest.approx(retries * could, abs=0.03 * could + 2.0 * np.sqrt(could))
+    assert play()[0] == drawn
+
+
 @pytest.mark.parametrize("options", [{"split": "dev"}, {"obs": "smell"}, {"scenario": "cook"}])
 def test_bad_options_are_refused_in_one_line(options: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="choose from") as error:

@@ -213,6 +213,25 @@ def total(infos: list[dict[str, Any]], term: str) -> float:
     return float(sum(info["reward_terms"][term] for info in infos))
 
 
+def test_what_failed_is_tried_again_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what succeeded is not."""
+    env: Any = make_env("close_cabinet", "train", retries=1.0).unwrapped
+    env.max_steps = 2
+    still = {part: np.zeros(space.shape, np.float32) for part, space in env.action_space.spaces.items()}
+
+    def episode(options: dict[str, Any]) -> tuple[int, str]:
+        index = env.reset(seed=options.get("seed"))[1]["index"]
+        while True:
+            *_, terminated, truncated, info = env.step(still)
+            if terminated or truncated:
+                return index, info["reason"]
+
+    (first, reason), (second, _), (third, _) = episode({"seed": 3}), episode({}), episode({})
+    assert reason == "timeout" and first == second == third
+    monkeypatch.setattr(env, "succeeded", lambda now, action: True)
+    assert [episode({})[0] for _ in range(2)][0] == first and episode({})[0] != first
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_distance_rewards_telescope(seed: int) -> None:
     """The sum of differences is the difference of the ends, whatever happens between them."""
