@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 
 class ConfigError(ValueError):
@@ -57,8 +58,9 @@ class PolicyConfig:
     """Of the Gaussian heads; a learned parameter, the same in every state."""
     initial_part_std: dict[str, float] = field(default_factory=dict)
     """Action part -> its own `initial_std`."""
-    initial_bias: dict[str, float] = field(default_factory=dict)
-    """Action part -> bias of its head's output at the start: a gaussian's mean, or a bernoulli's logit."""
+    initial_bias: dict[str, Any] = field(default_factory=dict)
+    """Action part -> bias of its head's outputs at the start, one number for all or a list: a gaussian's mean, or a
+    bernoulli's logit."""
     deterministic: bool = False
     """In use, Gaussian parts play their mean too; training draws them in any case."""
 

@@ -225,9 +225,7 @@ class ActionHead(nn.Module):
         self.linear = nn.Linear(features, sum(self.outputs))
         # The small gain makes the first actions much the same in all states, and all choices about as likely.
         nn.init.orthogonal_(self.linear.weight, gain=0.01)
-        biases = torch.tensor(
-            [config.initial_bias.get(part.name, 0.0) for part in in_order for _ in range(_outputs(part))]
-        )
+        biases = torch.tensor([bias for part in in_order for bias in _biases(part, config)])
         if "gaussian" in by_kind:
             stds = torch.tensor(
                 [
@@ -294,6 +292,17 @@ def _heads(layout: ActionLayout, config: PolicyConfig) -> dict[str, str]:
 
 def _outputs(part: ActionPart) -> int:
     return sum(part.choices) if part.choices else part.size
+
+
+def _biases(part: ActionPart, config: PolicyConfig) -> list[float]:
+    """Return the biases that a part's outputs begin with; raise `ConfigError` unless they are a number or as many."""
+    given = config.initial_bias.get(part.name, 0.0)
+    biases = list(given) if isinstance(given, (list, tuple)) else [given] * _outputs(part)
+    if len(biases) != _outputs(part) or not all(isinstance(bias, (int, float)) for bias in biases):
+        raise ConfigError(
+            f"policy.initial_bias.{part.name or repr(part.name)}={given}: give a number, or a list of {_outputs(part)}"
+        )
+    return [float(bias) for bias in biases]
 
 
 def _padding(choices: list[int]) -> Tensor:

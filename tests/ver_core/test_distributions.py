@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -222,6 +223,9 @@ def test_initial_bias_std_and_gain() -> None:
     distribution = head(torch.zeros(1, FEATURES))
     mode = dict(zip([part.name for part in layout.parts], mode_by_part(distribution, layout), strict=True))
     assert mode["arm"] == [0.25, 0.25] and mode["wheels"] == [0.0] and mode["grip"] == [-0.5, -0.5]
+    each = ActionHead(FEATURES, layout, replace(config, initial_bias={"arm": [0.25, -0.5]}))
+    apart = mode_by_part(each(torch.zeros(1, FEATURES)), layout)
+    assert apart[[part.name for part in layout.parts].index("arm")] == [0.25, -0.5]
     u = torch.linspace(0.0005, 0.9995, 1000)[:, None].expand(1000, head.noise_size)
     grip = next(part for part in layout.parts if part.name == "grip")
     high = head(torch.zeros(1000, FEATURES)).sample(u)[:, grip.start] == 2.0
@@ -246,6 +250,8 @@ def mode_by_part(distribution: ActionDistribution, layout: ActionLayout) -> list
         (MIXED, {"heads": {"wheels": "bernoulli"}}, "policy.heads.wheels=bernoulli: .* finite"),
         (MIXED, {"heads": {"stop": "bernoulli"}}, "policy.heads.stop: only for a part that is a Box"),
         (MIXED, {"initial_bias": {"ankles": 1.0}}, "policy.initial_bias.ankles: .* multi_discrete"),
+        (MIXED, {"initial_bias": {"arm": [1.0]}}, r"policy.initial_bias.arm=\[1.0\]: give a number, or a list of 2"),
+        (MIXED, {"initial_bias": {"arm": "up"}}, "policy.initial_bias.arm=up: give a number"),
         (box(2), {"heads": {"grip": "bernoulli"}}, "policy.heads.grip: no such action part; choose from ''"),
         (box(2), {"initial_std": 0.0}, "policy.initial_std=0.0: must be positive"),
     ],
