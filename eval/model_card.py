@@ -189,8 +189,8 @@ def _cloning(shown: dict[str, Any], seconds: int | None) -> list[str]:
         "script that reads the simulator's state): "
         f"{shown['rounds']} rounds of {shown['episodes']} episodes in training "
         "apartments, from the second on most of them begun by the policy, for up to "
-        f"{shown['learner_share']:.0%} of the task's steps, at {shown['asked_share']:.0%} of which the oracle was "
-        "asked what it would do (DAgger; `skills/demonstrations.py`), "
+        f"{shown['learner_share']:.0%} of the task's steps, at {shown.get('asked_share', 0.0):.0%} of which the "
+        "oracle was asked what it would do (DAgger; `skills/demonstrations.py`), "
         f"{seconds / 60:.0f} min. The policy itself sees nothing but its sensors."
     ]
 
@@ -252,10 +252,11 @@ def _joined(before: Curve, after: Curve) -> Curve:
 
 def _write(folder: Path, facts: dict[str, Any]) -> None:
     (folder / CARD).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    (folder / TEXT).write_text(_text(folder.name, facts), encoding="utf-8")
+    (folder / TEXT).write_text(card_text(folder.name, facts), encoding="utf-8")
 
 
-def _text(name: str, facts: dict[str, Any]) -> str:
+def card_text(name: str, facts: dict[str, Any]) -> str:
+    """Return a model card in Markdown: what a policy's name and facts say."""
     policy, training = facts["policy"], facts["training"]
     repeat = policy["action_repeat"]
     variant = f" {'with' if policy['base_movement'] else 'without'} base movement"

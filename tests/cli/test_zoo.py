@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 from configs.schema import read_train_config
 from eval.evaluate import Request, evaluate
+from eval.model_card import card_text
 from planner.agent import Agent, AgentError, check_agent
 from planner.zoo import ZOO, entries, find
 from skills import TASKS
@@ -159,11 +160,12 @@ def test_bad_input_is_one_line(
 
 
 def test_the_packaged_zoo_is_whole() -> None:
-    """Every policy has a card with its val success, is small, and lies in the folder that its configuration names."""
+    """Every policy has a card with its val success, in words, too; is small, and lies in the folder that it names."""
     for entry in entries(ZOO):
         assert entry.folder.name == entry.name and entry.config.skill in TASKS
         assert find(entries(ZOO), entry.config.skill, entry.config.nav, entry.config.obs) == entry
         assert (entry.folder / "policy.safetensors").stat().st_size < 5_000_000
         card = json.loads((entry.folder / "card.json").read_text())
         assert card["results"]["val"]["episodes"] >= 100
+        assert (entry.folder / "README.md").read_text() == card_text(entry.name, card)
         assert read_train_config(entry.folder / "config.yaml") == entry.config
