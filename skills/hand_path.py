@@ -12,15 +12,14 @@ BEFORE_M = 0.05
 """The hand is led to a point so far before the edge of the board below, past the front edges of side walls."""
 ROOM_M = 0.05
 """… and so far from walls and boards: half of the hand."""
+_ROUNDS = 4
 
 
 class HandPath:
     """Length (m) of the way between two points of which the second lies on a receptacle; positions in the world (m).
 
-    A compartment of a shelf or fridge is a box that is open to its front. To get into it from elsewhere one passes the
-    front where the straight line meets it, or, where that is beside the opening, at the nearest point of the opening:
-    no longer than the shortest way by more than the corner that is cut, and continuous. Everywhere else, and in the
-    box, the way is straight.
+    A compartment of a shelf or fridge is a box that is open to its front, and the way into it from elsewhere is the
+    shortest through the opening. Everywhere else, and in the box, the way is straight.
     """
 
     def __init__(self, receptacle: Receptacle) -> None:
@@ -39,12 +38,16 @@ class HandPath:
         (x, y, z), goal = self._local(point), self._local(inside)
         if not self._within(*goal) or self._within(x, y, z):
             return straight
-        share = (x - self._front) / (x - goal[0]) if x > self._front else 0.0
-        door = (
-            self._front,
-            _clamped(y + share * (goal[1] - y), ROOM_M - self._side, self._side - ROOM_M),
-            _clamped(z + share * (goal[2] - z), ROOM_M, self._top - ROOM_M),
-        )
+        deep = self._front - goal[0]
+        off, side, up = max(0.0, x - self._front), goal[1], goal[2]
+        # The point of the opening, one coordinate after the other: where the straight line passes it, seen from the
+        # side and from above. The length is convex, so that this comes to its least.
+        for _ in range(_ROUNDS):
+            side = _crossing(y, math.hypot(off, z - up), goal[1], math.hypot(deep, goal[2] - up))
+            side = _clamped(side, ROOM_M - self._side, self._side - ROOM_M)
+            up = _crossing(z, math.hypot(off, y - side), goal[2], math.hypot(deep, goal[1] - side))
+            up = _clamped(up, ROOM_M, self._top - ROOM_M)
+        door = self._front, side, up
         return math.dist((x, y, z), door) + math.dist(door, goal)
 
     def _within(self, x: float, y: float, z: float) -> bool:
@@ -53,6 +56,11 @@ class HandPath:
     def _local(self, point: Sequence[float]) -> tuple[float, float, float]:
         x, y, z = (float(a) - b for a, b in zip(point, self._center, strict=True))
         return self._cos * x + self._sin * y, self._cos * y - self._sin * x, z
+
+
+def _crossing(start: float, before: float, end: float, behind: float) -> float:
+    """Return where a straight line from start to end is after `before` of `before + behind`."""
+    return start + (end - start) * before / (before + behind)
 
 
 def _clamped(value: float, low: float, high: float) -> float:

@@ -42,9 +42,9 @@ def shortest(point: Point, goal: Point) -> float:
 
 @given(before, inside)
 @few
-def test_from_before_the_furniture_it_is_about_the_shortest_way_through_the_opening(point: Point, goal: Point) -> None:
+def test_from_before_the_furniture_it_is_the_shortest_way_through_the_opening(point: Point, goal: Point) -> None:
     best = shortest(point, goal)
-    assert best - 1e-3 <= way(point, goal) <= 1.1 * best
+    assert best - 1e-3 <= way(point, goal) <= 1.01 * best
 
 
 @given(before, inside, st.floats(-0.01, 0.01), st.floats(-0.01, 0.01), st.floats(-0.01, 0.01))
@@ -55,7 +55,7 @@ def test_it_does_not_jump(point: Point, goal: Point, dx: float, dy: float, dz: f
     assert abs(way(near, goal) - way(point, goal)) < 0.2
     door = (FRONT, min(SIDE, max(-SIDE, point[1])), min(TOP, max(0.0, point[2])))
     if abs(door[1]) < SIDE - ROOM_M and ROOM_M < door[2] < TOP - ROOM_M:
-        assert way((FRONT - 1e-9, *door[1:]), goal) == pytest.approx(way((FRONT + 1e-9, *door[1:]), goal), abs=1e-6)
+        assert way((FRONT - 1e-9, *door[1:]), goal) == pytest.approx(way((FRONT + 1e-9, *door[1:]), goal), abs=1e-3)
 
 
 @pytest.mark.parametrize("point", [(0.0, SIDE + 0.05, 0.1), (0.0, 0.0, TOP + 0.05), (0.05, -0.1, -0.05)])
@@ -65,6 +65,12 @@ def test_a_hand_at_a_wall_or_board_is_paid_for_going_round_it(point: Point) -> N
     x, y, z = point
     assert way(point, goal) > math.dist(point, goal) + 0.1
     assert way((x + 0.1, y, z), goal) < way(point, goal) - 0.03
+
+
+@given(st.tuples(st.floats(-0.3, FRONT), st.sampled_from([SIDE + 0.01, -SIDE - 0.3]), st.floats(-0.4, 0.7)), inside)
+@few
+def test_from_beside_it_one_has_to_come_out_to_the_front_first(point: Point, goal: Point) -> None:
+    assert way(point, goal) >= math.hypot(FRONT - point[0], abs(point[1]) - SIDE + ROOM_M) + FRONT - goal[0] - 1e-9
 
 
 @given(inside, inside)
