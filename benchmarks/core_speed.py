@@ -4,7 +4,7 @@ The policy reads rows of 170 floats and the previous action (10 real numbers and
 feed-forward (mlp [256, 256]) or recurrent (mlp [256], an LSTM of 256 units), with a critic of its own ([256, 256], 30
 floats more) or without. Inference is the collector's work on a batch of requests, bookkeeping included, with rows that
 are there already; batches of 8 and 32 are those of 16 and 64 environments (`train.min_batch` at half of them). Learning
-is as in configs/train/scratch.yaml: rollouts of 16 x 512 steps, episodes of 300, 4 epochs of 8 mini-batches.
+is much as in configs/train/small.yaml: rollouts of 16 x 512 steps, episodes of 300, 4 epochs of 8 mini-batches.
 `python benchmarks/core_speed.py` prints a table of the fastest of several passes; `--json FILE` writes the figures,
 `--quick` makes one short pass.
 """

@@ -3,7 +3,7 @@
     python benchmarks/learning.py --out runs/learning
     python benchmarks/learning.py --tasks pick --seeds 0 1 2 --variant "" --variant "train.rollout_length=1024"
 
-A variant is a set of Hydra overrides on top of `train=scratch` ("" is `train=scratch` itself). Runs are made one after
+A variant is a set of Hydra overrides on top of the default recipe ("" is that itself). Runs are made one after
 the other, task by task and seed by seed, so that all variants have the machine alike. Each has a folder in `--out`; a
 run that is there is taken up where it was left, so the command may be interrupted and given again, with more variants.
 
@@ -51,14 +51,14 @@ def main() -> None:
                 if not arguments.only_report:
                     _train(task, seed, variant, arguments.steps, arguments.until or arguments.steps, folder)
                 if (measured := _measure(folder, arguments.until or arguments.steps)) is not None:
-                    found.setdefault(task, {}).setdefault(variant or "train=scratch", {})[seed] = measured
+                    found.setdefault(task, {}).setdefault(variant or "default", {})[seed] = measured
     _print(found)
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def _name(variant: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.=-]+", "_", variant).strip("_") or "scratch"
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "_", variant).strip("_") or "default"
 
 
 def _train(task: str, seed: int, variant: str, steps: int, until: int, folder: Path) -> None:
@@ -68,7 +68,7 @@ def _train(task: str, seed: int, variant: str, steps: int, until: int, folder: P
     if (folder / "checkpoint.pt").is_file():
         command.append("--resume")
     else:
-        command += ["train=scratch", f"train.seed={seed}", *variant.split()]
+        command += [f"train.seed={seed}", *variant.split()]
     with subprocess.Popen(command) as training:
         while training.poll() is None:
             time.sleep(1.0)

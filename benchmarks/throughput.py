@@ -2,7 +2,7 @@
 
 - synthetic: environments whose step time has a heavy tail (benchmarks/tiny_envs.py), 16 of them, rollouts of 16 x 128
   steps. `ddppo_even` is ddppo without stragglers: every step takes the mean time.
-- open_fridge: the MuJoCo Open Fridge skill with `laser` observations and the network of configs/train/small.yaml.
+- open_fridge: the MuJoCo Open Fridge skill with `laser` observations and a network of three layers.
 
 The systems take turns (--rounds); the first rollout of each turn, in which the environments start, is not counted.
 mean_sps: steps by time over all turns; max_sps: of the best rollout, from one update to the next (two that async has

@@ -11,8 +11,8 @@ from __future__ import annotations
 from hab import robot
 
 LASER, LASER_MAP, DEPTH = "laser", "laser+map", "depth"
-DEFAULT = LASER_MAP
-"""What most of the packaged policies see."""
+DEFAULT = LASER
+"""What the robot senses, and nothing that is worked out from it."""
 _SCANS: dict[str, tuple[int, ...]] = {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)}
 OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
     LASER: _SCANS,

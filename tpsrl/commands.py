@@ -322,8 +322,6 @@ def train_skill_command(
     if resume and set(keys) - {"train.total_steps"}:
         raise BadInput("--resume: the run's own configuration is used; only train.total_steps may be given anew")
     settings = [f"{key}={value}" for key, value in task.items()] + list(overrides)
-    if skill == "rearrange" and "train" not in keys:
-        settings.append("train=scratch")  # there is no oracle to clone
     if steps is not None:
         settings.append(f"train.total_steps={steps}")
     try:

@@ -103,7 +103,7 @@ def test_record_starts_writes_what_training_takes(tpsrl: Run, tmp_path: Path) ->
     code, out = tpsrl("record-starts", str(file), "--skills", "oracle", "--episodes", "2")
     assert code == 0 and re.search(r"navigate \d+, pick \d+, place \d+", out)
     tiny = ["train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"]
-    asked = ["--obs", "laser", "--steps", "32", "train=scratch", f"chain_states={file}", "chain_starts=0.5", *tiny]
+    asked = ["--obs", "laser", "--steps", "32", f"chain_states={file}", "chain_starts=0.5", *tiny]
     assert tpsrl("train-skill", "place", *asked, "--out", str(tmp_path / "run"))[0] == 0
     assert tpsrl("train-skill", "open_cabinet", *asked, "--out", str(tmp_path / "other"))[0] == 2
 

@@ -30,10 +30,7 @@ from ver_core.policy import RecurrentPolicy
 from ver_core.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
-TINY = [
-    *("train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"),
-    "demonstrations.rounds=0",
-]
+TINY = ["train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"]
 LIMIT_S = 300
 """Only against hanging."""
 
@@ -43,13 +40,13 @@ BAD = {
     "unknown observation set": (["pick", "--obs", "lasr"], "did you mean 'laser'"),
     "simulator that is not there": (["pick", "--sim", "gazebo"], "choose from mujoco, habitat"),
     "navigate must drive": (["navigate", "--no-nav"], "leave it out"),
-    "rearrange has no oracle": (["rearrange", "demonstrations.rounds=1"], "no oracle"),
+    "rearrange has no oracle": (["rearrange", "train=clone", "demonstrations.rounds=1"], "no oracle"),
     "no steps": (["pick", "--steps", "0"], "0 is not in the range"),
     "steps twice": (["pick", "--steps", "9", "train.total_steps=9"], "give one of them"),
     "typo in a key": (["pick", "train.num_env=2"], "Did you mean: 'num_envs'"),
     "typo in a section": (["pick", "polcy.rnn_size=2"], "Did you mean: 'policy'"),
     "new key": (["pick", "+train.speed=2"], "speed"),
-    "unknown group": (["pick", "train=papr"], "Available options in 'train': paper scratch small"),
+    "unknown group": (["pick", "train=papr"], "Available options in 'train': clone paper small"),
     "wrong type": (["pick", "train.num_envs=many"], "many"),
     "fraction of an environment": (["pick", "train.num_envs=2.5"], "2.5"),
     "sweep": (["pick", "train.seed=1,2"], "--multirun"),
@@ -59,8 +56,11 @@ BAD = {
     "negative rounds": (["pick", "demonstrations.rounds=-1"], "must be at least 0"),
     "no share": (["pick", "demonstrations.learner_share=0"], "must lie above 0 and be 1 at most"),
     "no demonstrations": (["pick", "demonstrations.episodes=0"], "must be at least 1"),
-    "no clone there": (["pick", "demonstrations.run=/no/such"], "holds no cloned/policy.safetensors"),
-    "clone told its previous action": (["pick", "policy.previous_action=true"], "policy.previous_action=false"),
+    "no clone there": (["pick", "train=clone", "demonstrations.run=/no/such"], "holds no cloned/policy.safetensors"),
+    "clone told its previous action": (
+        ["pick", "train=clone", "policy.previous_action=true"],
+        "policy.previous_action=false",
+    ),
     "no environments": (["pick", "train.num_envs=0"], "must be at least 1"),
     "no environments in a process": (["pick", "train.envs_per_worker=0"], "must be at least 1"),
     "negative seed": (["pick", "train.seed=-1"], "must not be negative"),
@@ -114,7 +114,7 @@ def steps_logged(folder: Path) -> list[int]:
 def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool) -> None:
     config = load_train_config([f"skill={skill}", f"nav={nav}"])
     policy = fit_policy(config.policy, skill, "laser+map", nav)
-    env = make_env(skill, "train", base_movement=nav)
+    env = make_env(skill, "train", "laser+map", base_movement=nav, critic_state=True)
     on_or_off = {"grip_action", "rearrange_stop"} & set(env.action_space.spaces)
     assert policy.heads == dict.fromkeys(on_or_off, "bernoulli")
     assert set(policy.initial_bias) == on_or_off
@@ -159,7 +159,7 @@ def test_what_is_seen_to_the_centimetre_and_what_switches_weights(skill: str, ga
     policy = fit_policy(load_train_config([f"skill={skill}"]).policy, skill, "laser+map", True)
     hand = set() if skill == "navigate" else {"relative_resting_position", "cup_to_goal", "joints_to_goal"}
     assert policy.gating_keys == gates and set(policy.tanh_keys) == fine | hand
-    env = make_env(skill, "train")
+    env = make_env(skill, "train", "laser+map", critic_state=True)
     plain = fit_policy(replace(policy, gating_keys=[], tanh_keys=[]), skill, "laser+map", True)
     assert plain.gating_keys == [] and plain.tanh_keys == []
     inputs = [RecurrentPolicy(env.observation_space, env.action_space, p).inputs.features for p in (policy, plain)]
@@ -177,7 +177,7 @@ def test_scans_are_for_the_laser_only() -> None:
 
 
 def test_the_base_is_left_out_where_it_stands() -> None:
-    policy = load_train_config(["skill=pick", "train=scratch"]).policy
+    policy = load_train_config(["skill=pick"]).policy
     assert fit_policy(policy, "pick", "laser+map", True).initial_part_std == {"base_vel": 0.3}
     assert fit_policy(policy, "pick", "laser+map", False).initial_part_std == {}
     assert fit_policy(policy, "navigate", "laser+map", True).initial_bias == {}  # it has no grip
@@ -224,16 +224,18 @@ def test_paper_is_table_a1(skill: str) -> None:
 
 def test_the_default_is_small_and_the_folder_says_what_is_in_it() -> None:
     config = load_train_config(["skill=open_fridge", "nav=false"])
-    assert config.train.total_steps == 150_000 and config.demonstrations.rounds == 3
-    assert config.train.num_envs == 16 and config.train.envs_per_worker == 4
-    assert re.fullmatch(r"outputs/train/open_fridge_nonav_laser\+map_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", config.out)
+    assert config.train.total_steps == 2_000_000 and config.demonstrations.rounds == 0
+    assert config.train.num_envs == 32 and config.train.envs_per_worker == 16
+    assert re.fullmatch(r"outputs/train/open_fridge_nonav_laser_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", config.out)
 
 
 @pytest.mark.parametrize("skill", TASKS)
-def test_scratch_is_one_word(skill: str) -> None:
+def test_the_default_is_one_recipe_for_all_skills(skill: str) -> None:
     """The recipe has the last word over what the skill's file says of cloning, and keeps what the task needs."""
-    config, cloning = (load_train_config([f"skill={skill}", f"train={recipe}"]) for recipe in ("scratch", "small"))
-    assert config.demonstrations.rounds == 0 and config.chain_starts == 0.0 and config.action_repeat == 3
+    config, cloning = (load_train_config([f"skill={skill}", f"train={recipe}"]) for recipe in ("small", "clone"))
+    assert config.demonstrations.rounds == 0 and config.action_repeat == 3
+    assert (config.chain_starts, config.retries, config.policy.deterministic) == (0.3, 0.5, False)
+    assert (config.policy.rnn_layers, config.policy.rnn_size, config.policy.previous_action) == (1, 256, True)
     assert config.policy.initial_std == 0.5 and config.policy.initial_part_std == {"base_vel": 0.3}
     assert config.train.learning_rate == 3e-4 and config.train.total_steps == 2_000_000
     assert config.train.std_learning_rate > config.train.learning_rate < config.train.entropy_coef_learning_rate
@@ -241,7 +243,7 @@ def test_scratch_is_one_word(skill: str) -> None:
     assert config.policy.tanh_keys == cloning.policy.tanh_keys
 
 
-def test_the_monolithic_policy_is_trained_from_scratch(tmp_path: Path) -> None:
+def test_the_monolithic_policy_is_trained_as_the_others_are(tmp_path: Path) -> None:
     tiny = ["train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"]
     out = tmp_path / "run"
     train("rearrange", *tiny, "--steps", "32", "--out", str(out))
@@ -342,8 +344,8 @@ def test_the_run_directory_is_complete(trained: tuple[Path, str]) -> None:
 
 def test_the_saved_policy_and_configuration_make_the_network_again(trained: tuple[Path, str]) -> None:
     config = read_train_config(trained[0] / "config.yaml")
-    assert (config.skill, config.nav, config.obs, config.train.num_envs) == ("pick", True, "laser+map", 2)
-    env = make_env("pick")
+    assert (config.skill, config.nav, config.obs, config.train.num_envs) == ("pick", True, "laser", 2)
+    env = make_env("pick", critic_state=True)
     network = RecurrentPolicy(env.observation_space, env.action_space, config.policy)
     env.close()
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
@@ -477,7 +479,14 @@ def test_submitit_queues_again_after_its_signal(tmp_path: Path) -> None:
 
 def test_training_begins_with_a_clone_of_the_oracle(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    shown = ["demonstrations.rounds=2", "demonstrations.episodes=6", "demonstrations.epochs=3"]
+    shown = [
+        "train=clone",
+        "--obs",
+        "laser+map",
+        "demonstrations.rounds=2",
+        "demonstrations.episodes=6",
+        "demonstrations.epochs=3",
+    ]
     out = train("open_cabinet", "--steps", "64", "--out", str(folder), *TINY, *shown)
     assert "64 of 64 steps" in out
     facts = json.loads((folder / "cloned" / "cloned.json").read_text())
@@ -507,5 +516,10 @@ def test_an_oracle_that_never_succeeds_is_said_in_one_line(
         raise NothingShown("the oracle succeeded in none of 100 episodes of close_fridge")
 
     monkeypatch.setattr(training, "clone_oracle", clone_oracle)
-    assert run(["close_fridge", "--no-nav", "--out", str(tmp_path / "run"), "train.num_envs=1"], monkeypatch) == 1
+    assert (
+        run(
+            ["close_fridge", "--no-nav", "train=clone", "--out", str(tmp_path / "run"), "train.num_envs=1"], monkeypatch
+        )
+        == 1
+    )
     assert capsys.readouterr().err.strip().endswith("train with demonstrations.rounds=0")

@@ -23,7 +23,7 @@ from skills import TASKS
 ROOT = Path(__file__).parents[2]
 TINY = [
     *("train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "32"),
-    *("demonstrations.rounds=0", "policy.critic_mlp=[8]", "policy.critic_keys=[critic_state]"),
+    *("--obs", "laser+map", "policy.critic_mlp=[8]", "policy.critic_keys=[critic_state]"),
 ]
 
 
@@ -124,7 +124,7 @@ def test_training_goes_on_from_a_published_policy(
         ([f"initial_weights={folder}", "policy.mlp=[7]"], "policy.mlp=[7]: the policy in"),
         ([f"initial_weights={folder}", "--obs", "laser"], "has obs=laser+map; give that"),
         (["initial_weights=/no/such"], "give a run's folder"),
-        ([f"initial_weights={folder}", "demonstrations.rounds=1"], "set demonstrations.rounds=0"),
+        ([f"initial_weights={folder}", "train=clone", "demonstrations.rounds=1"], "set demonstrations.rounds=0"),
     ):
         with pytest.raises(subprocess.CalledProcessError) as failed:
             go_on(folder, tmp_path / "bad", *overrides)

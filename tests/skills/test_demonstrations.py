@@ -26,14 +26,14 @@ TASK = {"obs": "laser+map", "base_movement": True, "action_repeat": 3, "chain_st
 
 
 def job(skill: str, episodes: int, weights: Any = None, **task: Any) -> Job:
-    config = load_train_config([f"skill={skill}"])
+    config = load_train_config([f"skill={skill}", "train=clone"])
     settings = {**TASK, **task}
     policy = fit_policy(config.policy, skill, "laser+map", settings["base_movement"])
     return Job(skill, settings, 0.99, policy, weights, episodes, (0,), 0.6, 0.0)
 
 
 def network(skill: str) -> RecurrentPolicy:
-    env = make_env(skill)
+    env = make_env(skill, obs="laser+map")
     torch.manual_seed(0)
     return RecurrentPolicy(env.observation_space, env.action_space, job(skill, 1).policy)
 
@@ -58,7 +58,7 @@ def test_undisturbed_oracles_are_written_down_as_they_act(monkeypatch: pytest.Mo
     player = module._Player(job("open_cabinet", 1, action_repeat=1))
     told = player.episode()
     observed, acted = player.network.obs_layout, player.network.action_layout
-    env: Any = make_env("open_cabinet", "train", index=player.task.start.episode.index).unwrapped
+    env: Any = make_env("open_cabinet", "train", "laser+map", index=player.task.start.episode.index).unwrapped
     env.reset()
     rewards, total, over = [], 0.0, False
     for row, floats in zip(told.actions, told.floats, strict=True):
@@ -163,7 +163,7 @@ def test_a_learner_that_stands_still_is_relieved(monkeypatch: pytest.MonkeyPatch
 
 def test_where_a_learner_would_stop_the_oracle_plays_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEARNER_BEGINS", 1.0)
-    env = make_env("navigate")
+    env = make_env("navigate", obs="laser+map")
     for stops, alone in ((30.0, False), (-30.0, True)):
         plain = job("navigate", 1)
         policy = replace(plain.policy, initial_bias={"rearrange_stop": stops})
@@ -225,7 +225,7 @@ def test_letting_go_is_seen_where_it_is_done() -> None:
     """One step opens the hand, the next one finds it empty."""
     told = shown(list(demonstrate(job("place", 8), 2)))
     layout = RecurrentPolicy(
-        make_env("place").observation_space, make_env("place").action_space, job("place", 1).policy
+        make_env("place", obs="laser+map").observation_space, make_env("place").action_space, job("place", 1).policy
     )
     grip = next(part.start for part in layout.action_layout.parts if part.name == "grip_action")
     holding = next(key.start for key in layout.obs_layout.keys if key.name == "is_holding")

@@ -21,11 +21,11 @@ def fresh(folder: Path, skill: str, nav: bool = True, **config: Any) -> tuple[Tr
     """A policy with random weights, as a skill and as the network alone."""
     settings = [
         f"skill={skill}",
-        "demonstrations.rounds=0",
+        "policy.critic_keys=[]",
         *(f"policy.{key}={value}" for key, value in config.items()),
     ]
     policy = load_train_config(settings).policy
-    env = make_env(skill, base_movement=nav)
+    env = make_env(skill, obs="laser+map", base_movement=nav)
     torch.manual_seed(3)
     network = RecurrentPolicy(env.observation_space, env.action_space, fit_policy(policy, skill, "laser+map", nav))
     torch.nn.init.normal_(network.action_head.linear.weight)
@@ -39,8 +39,8 @@ def fresh(folder: Path, skill: str, nav: bool = True, **config: Any) -> tuple[Tr
 )
 def test_it_acts_as_in_its_training_environment(tmp_path: Path, skill: str, nav: bool) -> None:
     played, network = fresh(tmp_path, skill, nav)
-    trained_in = make_env(skill, "train", base_movement=nav, action_repeat=3, index=5)
-    used_in = make_env(skill, "train", base_movement=nav, index=5)
+    trained_in = make_env(skill, "train", "laser+map", base_movement=nav, action_repeat=3, index=5)
+    used_in = make_env(skill, "train", "laser+map", base_movement=nav, index=5)
     observation, _ = trained_in.reset()
     used_in.reset()
     task: Any = used_in.unwrapped
@@ -71,7 +71,7 @@ def test_it_acts_as_in_its_training_environment(tmp_path: Path, skill: str, nav:
 
 def test_a_new_call_remembers_nothing(tmp_path: Path) -> None:
     policy, _ = fresh(tmp_path, "open_cabinet", rnn_layers=1)  # what it remembers changes its actions
-    env: Any = make_env("open_cabinet", index=2).unwrapped
+    env: Any = make_env("open_cabinet", obs="laser+map", index=2).unwrapped
     env.reset()
     runs = []
     for _ in range(2):
