@@ -19,6 +19,7 @@ from skills import make_env
 
 STARTS = {
     "navigate_laser+map": (3, 4, 13),
+    "pick_nav_laser": (9, 4, 2),
     "pick_nav_laser+map": (9, 4, 6),
     "pick_nonav_depth": (5, 6, 1),
     "pick_nonav_laser+map": (5, 10, 12),
@@ -27,11 +28,13 @@ STARTS = {
     "open_fridge_nav_laser": (1, 8, 13),
     "open_fridge_nav_laser+map": (8, 6, 10),
     "open_fridge_nonav_laser+map": (2, 11, 12),
+    "close_fridge_nav_laser": (0, 10, 5),
     "close_fridge_nav_laser+map": (12, 0, 3),
     "close_fridge_nonav_laser+map": (3, 4, 6),
     "open_cabinet_nav_laser": (4, 1, 6),
     "open_cabinet_nav_laser+map": (2, 4, 6),
     "open_cabinet_nonav_laser+map": (12, 7, 8),
+    "close_cabinet_nav_laser": (12, 13, 1),
     "close_cabinet_nav_laser+map": (13, 10, 4),
     "close_cabinet_nonav_laser+map": (11, 4, 7),
 }
