@@ -47,8 +47,7 @@ LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
 """So far from its resting position a skill's last step leaves the hand, and with such pitches."""
 WORKING_SHARE = 0.7
 """Share of the chain's start states that are within the arm's reach of what was worked at."""
-TOO_FAR, FACING_AWAY = WRONG_STOPS = ("stopped too far", "facing away")
-"""Such an end costs what the rest of the time would have (habitat-lab's `BadCalledTerminate` with `decay_bad_term`)."""
+TOO_FAR, FACING_AWAY = "stopped too far", "facing away"
 _CANDIDATES = 40
 
 
@@ -116,11 +115,7 @@ class Navigate(SkillTask[NavigateState]):
     def control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
         # What is in hand stays there: Navigate has no say over the suction.
         action = {**action, GRIP: np.ones(1, np.float32)} if self.sim.held else action
-        success, reason = super().control_step(action, total)
-        if reason in WRONG_STOPS:
-            # Stopping at once must not be the cheapest way to fail, or it is what is learnt first.
-            total["wrong_stop"] = self.slack_reward * (self.max_steps - self.steps)
-        return success, reason
+        return super().control_step(action, total)
 
     def measure(self, common: Common) -> NavigateState:
         sim, position = self.sim, self.goal.position

@@ -336,6 +336,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             terms["force_end"] = -FORCE_END_PEN
         if success:
             terms["success"] = SUCCESS_REWARD
+        if reason:
+            # To fail at once must not be the cheapest way to fail, or it is what is learnt first.
+            terms["failure"] = self.slack_reward * (self.max_steps - self.steps)
         for name, value in terms.items():
             total[name] = total.get(name, 0.0) + value
         if not success and not reason and self.steps >= self.max_steps:

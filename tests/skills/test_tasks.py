@@ -505,16 +505,30 @@ def test_near_starts_are_where_the_base_can_get_nearest(skill: str) -> None:
     assert max(off["wide"]) < 2.0 and np.median(off["near"]) < np.median(off["wide"]) - 0.3
 
 
+@pytest.mark.parametrize("skill", SKILLS)
+def test_failing_early_costs_what_the_rest_of_the_time_would_have(skill: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make(skill)
+    env.reset(options={"index": 1})
+    action = {part: np.zeros(space.shape, np.float32) for part, space in env.action_space.spaces.items()}
+    action.update({part: -np.ones(1, np.float32) for part in ("rearrange_stop",) if part in action})
+    action.update({part: np.ones(1, np.float32) for part in ("grip_action",) if part in action})
+    assert "failure" not in env.step(action)[4]["reward_terms"]
+    monkeypatch.setattr(env, "failure", lambda was, now, action: "dropped")
+    _, _, terminated, _, info = env.step(action)
+    slack = -0.005 if skill in ("navigate", "pick", "place") else 0.0
+    assert terminated and info["reward_terms"]["failure"] == pytest.approx(slack * (STEPS[skill] - 2))
+
+
 def test_a_wrong_stop_costs_what_the_rest_of_the_time_would_have() -> None:
     env = make("navigate")
     env.reset(options={"index": 3})
     still = {"base_vel": np.zeros(2, np.float32), "rearrange_stop": -np.ones(1, np.float32)}
     for _ in range(10):
         _, _, over, _, info = env.step(still)
-        assert "wrong_stop" not in info["reward_terms"]
+        assert "failure" not in info["reward_terms"]
     _, _, over, _, info = env.step(still | {"rearrange_stop": np.ones(1, np.float32)})
     assert over and info["reason"] == "stopped too far"
-    assert info["reward_terms"]["wrong_stop"] == pytest.approx(-0.005 * (1000 - 11))
+    assert info["reward_terms"]["failure"] == pytest.approx(-0.005 * (1000 - 11))
 
 
 def test_navigate_fails_with_what_it_loses() -> None:
