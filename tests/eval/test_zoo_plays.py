@@ -25,7 +25,7 @@ STARTS = {
     "pick_nonav_laser+map": (5, 10, 12),
     "place_nav_laser+map": (13, 2, 4),
     "place_nonav_laser+map": (12, 6, 13),
-    "open_fridge_nav_laser": (1, 8, 13),
+    "open_fridge_nav_laser": (8, 11, 1),
     "open_fridge_nav_laser+map": (8, 6, 10),
     "open_fridge_nonav_laser+map": (2, 11, 12),
     "close_fridge_nav_laser": (0, 10, 5),
