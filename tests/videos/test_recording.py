@@ -47,7 +47,7 @@ def test_a_recording_tells_what_happened(tmp_path: Path) -> None:
 
     sim, episode = MujocoSimulator(), make_episode("tidy_house", "val", 1)
     bases, stops = [], []
-    policies = load_policies(ZOO, "tidy_house")
+    policies = load_policies(ZOO, "tidy_house", "laser+map")
     navigate: Any = policies["navigate"]
 
     def watch(stage: int, action: Any, done: Any) -> None:
