@@ -251,6 +251,24 @@ def test_distance_rewards_telescope(seed: int) -> None:
         assert total(infos, "handle") == pytest.approx(states[0].handle_m - states[-1].handle_m, abs=1e-9)
 
 
+@pytest.mark.parametrize("skill", ["pick", "place", "rearrange"])
+def test_ways_lead_into_compartments_by_their_front(skill: str) -> None:
+    """Straight to what lies in the open; to what lies in a shelf or the fridge, longer from where a wall is between."""
+    env: Any = make_env(skill, "train").unwrapped
+    longer = []
+    for index in range(60):
+        env.reset(options={"index": index})
+        target = next(t for t in env.start.episode.targets if t.object == env.goal.object)
+        name = target.goal_receptacle if skill == "place" else target.start_receptacle
+        straight = env._state.goal_m if skill == "place" else env._state.object_m
+        more = env._state.way_m - straight
+        if env.sim.scene.receptacle(name).under_board:
+            longer.append(more)
+        else:
+            assert more == pytest.approx(0.0, abs=1e-9)
+    assert min(longer) > -1e-9 and max(longer) > 0.01
+
+
 @pytest.mark.parametrize("skill", SKILLS)
 def test_the_reward_is_the_sum_of_its_terms(skill: str) -> None:
     states, infos, rewards = rollout(make(skill), 2, 40)
