@@ -28,8 +28,6 @@ BEFORE = "before.json"
 """In a run's folder: what is known of the trainings whose weights it began with."""
 _POINTS = 300
 """Of a curve, at most."""
-
-
 Curve = list[list[float]]
 """[decisions, success of the last training episodes], in the order of training."""
 
@@ -42,7 +40,7 @@ def publish(run: Path, entry: Entry, zoo: Path) -> Path:
     """Copy a run's policy into a zoo, with its curve and the facts of its training; return the folder."""
     folder = zoo / entry.name
     rows = _scalars(run)
-    facts: dict[str, Any] = {"policy": _policy_facts(entry.config), "training": _training_facts(run), "results": {}}
+    facts: dict[str, Any] = {**_origin(run, entry, rows), "results": {}}
     before, curve = _before(run)
     if before:
         facts["before"] = before
@@ -79,9 +77,9 @@ def keep_facts(origin: Path, run: Path) -> None:
         before = [*card.get("before", []), {key: card[key] for key in ("policy", "training")}]
         curve = _read(origin / CURVE_DATA) if (origin / CURVE_DATA).exists() else []
     else:
+        rows = _scalars(origin)
         before, curve = _before(origin)
-        before = [*before, {"policy": _policy_facts(run_entry(origin).config), "training": _training_facts(origin)}]
-        curve = _joined(curve, _curve(_scalars(origin)))
+        before, curve = [*before, _origin(origin, run_entry(origin), rows)], _joined(curve, _curve(rows))
     (run / BEFORE).write_text(json.dumps({"trainings": before, "curve": curve}) + "\n", encoding="utf-8")
 
 
@@ -112,6 +110,11 @@ def rate(result: dict[str, Any]) -> str:
     return f"{result['success']:.2f} ({low:.2f}–{high:.2f})"
 
 
+def _origin(run: Path, entry: Entry, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a run's policy is and how it was trained."""
+    return {"policy": _policy_facts(entry.config), "training": _training_facts(run, rows)}
+
+
 def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
     return {
         "skill": config.skill,
@@ -127,8 +130,7 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
     }
 
 
-def _training_facts(run: Path) -> dict[str, Any]:
-    rows = _scalars(run)
+def _training_facts(run: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
     try:
         sessions = json.loads((run / "run.json").read_text(encoding="utf-8"))["sessions"]
         last = sessions[-1]
@@ -238,6 +240,7 @@ def _draw_curve(rows: list[dict[str, Any]], entry: Entry, path: Path) -> None:
 
 
 def _curve(rows: list[dict[str, Any]]) -> Curve:
+    """Return a training's curve, of `_POINTS` points at most."""
     known = [
         [int(row["steps"]), round(row["episode/success"], 3)] for row in rows if row.get("episode/success") is not None
     ]

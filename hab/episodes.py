@@ -76,6 +76,10 @@ class Episode:
     """Start positions of the articulations that do not start closed."""
     targets: tuple[Target, ...]
 
+    def target(self, name: str) -> Target:
+        """Return what is to be done with an object."""
+        return next(t for t in self.targets if t.object == name)
+
 
 class Unsolvable(Exception):
     """This draw cannot be laid out; the generator draws again."""

@@ -236,7 +236,7 @@ def explain(sim: Simulator, episode: Episode, step: PlanStep) -> str:
     if step.skill in ("place", "rearrange"):
         if sim.held:
             return "did not let go" if sim.held == step.goal.object else "holds the wrong thing"
-        target = next(t for t in episode.targets if t.object == step.goal.object)
+        target = episode.target(step.goal.object)
         if not object_placed(sim, target):
             return "object is not at its goal"
         return "an earlier object was moved" if not _interaction_holds(sim, episode, step) else "arm not at rest"

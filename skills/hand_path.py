@@ -24,7 +24,7 @@ class HandPath:
 
     def __init__(self, receptacle: Receptacle) -> None:
         self._boxed = receptacle.under_board
-        self._center, self._yaw = receptacle.center, receptacle.yaw
+        self._center = receptacle.center
         half_x, half_y = receptacle.half_extents
         self._front = half_x + EDGE_M + BEFORE_M
         self._side, self._top = half_y + EDGE_M, receptacle.clearance_m

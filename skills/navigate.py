@@ -214,7 +214,7 @@ def _goal(scene: Scene, episode: Episode, target: Target, held: str, closed: str
         return Goal(target.goal_pos, held)
     if closed:
         return Goal(handle_at(scene.articulation(closed), 0.0), target.object, closed)
-    moved = next(t for t in episode.targets if t.object == target.object)
+    moved = episode.target(target.object)
     return Goal(moved.start_pos, target.object)
 
 
@@ -223,7 +223,7 @@ def _goal_place(scene: Scene, episode: Episode, goal: Goal, held: str) -> tuple[
 
     It is where an object is, rather than where it was before its drawer came out.
     """
-    target = next(t for t in episode.targets if t.object == goal.object)
+    target = episode.target(goal.object)
     name = target.goal_receptacle if held else target.start_receptacle
     at = goal.position if held or goal.articulation else episode.objects[goal.object][0]
     return moved_receptacle(scene, name, episode.joints), at

@@ -75,8 +75,8 @@ class Pick(SkillTask[PickState]):
 
     def _begin(self, start: Start) -> None:
         super()._begin(start)
-        target = next(t for t in start.episode.targets if t.object == start.goal.object)
-        self._way = HandPath(moved_receptacle(self.sim.scene, target.start_receptacle, start.episode.joints))
+        target = start.episode.target(start.goal.object)
+        self._way = HandPath(self.sim.scene.receptacle(target.start_receptacle))
         self._lowered = 0
         """Control steps in which the task has lowered the arm."""
 

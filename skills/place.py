@@ -71,7 +71,7 @@ class Place(SkillTask[PlaceState]):
 
     def _begin(self, start: Start) -> None:
         super()._begin(start)
-        target = next(t for t in start.episode.targets if t.object == start.goal.object)
+        target = start.episode.target(start.goal.object)
         self._way = HandPath(self.sim.scene.receptacle(target.goal_receptacle))
 
     def rewards(self, was: PlaceState, now: PlaceState) -> dict[str, float]:

@@ -82,9 +82,9 @@ class Rearrange(SkillTask[RearrangeState]):
         name, then = start.goal.object, start.goal.then
         assert then is not None
         self._aim = then
-        target = next(t for t in start.episode.targets if t.object == name)
-        receptacles = (self.sim.scene.receptacle(r) for r in (target.start_receptacle, target.goal_receptacle))
-        self._ways = [HandPath(receptacle) for receptacle in receptacles]
+        target = start.episode.target(name)
+        on = target.start_receptacle, target.goal_receptacle
+        self._ways = [HandPath(self.sim.scene.receptacle(receptacle)) for receptacle in on]
         self._floor = (
             FloorDistance(start, self.sim.scene),
             FloorDistance(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
@@ -95,14 +95,15 @@ class Rearrange(SkillTask[RearrangeState]):
         held = common.held == name
         before = self._state if self.steps else None
         place = sim.object_pos(name)
-        ways = self._ways[0](sim.ee_pos.tolist(), place.tolist()), self._ways[1](place.tolist(), self._aim)
+        point = place.tolist()
+        to_object, to_goal = self._ways
         return RearrangeState(
             *common,
             target=name,
             floor_m=self._floor[held](sim.base),
             object_m=ee_distance(sim, place),
-            goal_m=math.dist(place.tolist(), self._aim),
-            way_m=ways[held],
+            goal_m=math.dist(point, self._aim),
+            way_m=to_goal(point, self._aim) if held else to_object(sim.ee_pos.tolist(), point),
             picked=held or (before is not None and before.picked),
         )
 

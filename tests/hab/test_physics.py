@@ -51,7 +51,7 @@ def random_actions(seed: int, steps: int, hold: int = 8) -> list[Action]:
 def cup_above(sim: MujocoSimulator, name: str, gap_m: float) -> bool:
     """Put the robot before an object with the cup pointing straight down, its rim that far above the object's top."""
     episode = sim.episode
-    target = next(t for t in episode.targets if t.object == name)
+    target = episode.target(name)
     top = sim.object_pos(name) + (0.0, 0.0, OBJECTS[name].grasp_height_m + gap_m)
     receptacle = sim.scene.receptacle(target.start_receptacle)
     for x, y, yaw in approach_poses(sim.nav, receptacle, top, np.arange(0.55, 0.85, 0.05)):

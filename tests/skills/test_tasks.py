@@ -176,7 +176,7 @@ def test_objects_are_picked_from_opened_containers_too() -> None:
     kinds = set()
     for index in range(0, 600, 20):
         env.reset(options={"index": index})
-        target = next(t for t in env.start.episode.targets if t.object == env.goal.object)
+        target = env.start.episode.target(env.goal.object)
         kind = env.sim.scene.receptacle(target.start_receptacle).kind
         kinds.add(kind)
         if kind in ("drawer", "fridge"):
@@ -258,7 +258,7 @@ def test_ways_lead_into_compartments_by_their_front(skill: str) -> None:
     longer = []
     for index in range(60):
         env.reset(options={"index": index})
-        target = next(t for t in env.start.episode.targets if t.object == env.goal.object)
+        target = env.start.episode.target(env.goal.object)
         name = target.goal_receptacle if skill == "place" else target.start_receptacle
         straight = env._state.goal_m if skill == "place" else env._state.object_m
         more = env._state.way_m - straight
@@ -467,7 +467,7 @@ def test_pick_has_to_come_away_from_the_furniture() -> None:
         if env.start.episode.scenario != "tidy_house":
             continue
         x, y = roomiest(sim)
-        target = next(t for t in env.start.episode.targets if t.object == goal.object)
+        target = env.start.episode.target(goal.object)
         near = working_pose(sim.nav, sim.scene.receptacle(target.start_receptacle), goal.position)
         for where, base in (("at the table", near), ("in the open", (x, y, 0.0)), ("cannot move", near)):
             env.base_movement = True
