@@ -65,7 +65,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     _check_task(config)
     config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs, config.nav))
     if config.initial_weights:
-        config = _with_initial_weights(config)
+        config = _as_begun(config, resumed_config(out)) if resume else _with_initial_weights(config)
     if resume and (change := changed_key(resumed_config(out), config, MAY_CHANGE)):
         key, old, new = change
         raise BadInput(f"{key}={new}: the run in {out} has {key}={old}; leave it so, or train in another folder")
@@ -147,6 +147,13 @@ def _with_initial_weights(config: TrainSkillConfig) -> TrainSkillConfig:
     if config.policy.critic_mlp and not config.train.critic_warmup and not any(map(is_critics, weights)):
         config = replace(config, train=replace(config.train, critic_warmup=CRITIC_WARMUP))
     return replace(config, initial_weights=str(entry.folder))
+
+
+def _as_begun(config: TrainSkillConfig, run: TrainSkillConfig) -> TrainSkillConfig:
+    """Return a resume's configuration with what followed from the initial weights, which it has no more need of."""
+    origin = str(Path(config.initial_weights).resolve())
+    warmup = config.train.critic_warmup or run.train.critic_warmup
+    return replace(config, initial_weights=origin, train=replace(config.train, critic_warmup=warmup))
 
 
 def _actor(policy: PolicyConfig) -> PolicyConfig:

@@ -109,6 +109,12 @@ def test_training_goes_on_from_a_published_policy(
     assert not same(from_run, published) and not same(from_run, moved, of_critic=True)
     assert read_train_config(tmp_path / "on_from_run" / "config.yaml").train.critic_warmup == 0
 
+    # A resume needs them no more.
+    gone = folder.rename(tmp_path / "moved")
+    resume = ["train-skill", "close_fridge", "--out", str(tmp_path / "on"), "--resume", "--steps", "128"]
+    subprocess.run([sys.executable, "-m", "tpsrl", *resume], check=True, cwd=ROOT, capture_output=True)
+    gone.rename(folder)
+
     zoo = tmp_path / "zoo"
     for origin in ("on", "on_from_run"):
         assert run(["publish-skill", str(tmp_path / origin), "--zoo", str(zoo), "--episodes", "1"], monkeypatch) == 0
