@@ -24,14 +24,14 @@ from typing import Any
 import gymnasium
 import mujoco
 import numpy as np
+from hab.mapping import LaserMap
+from hab.nearby import Nearby
 
 import hab  # noqa: F401 - registers the environments
 from hab.actions import CONTROL_HZ, PHYSICS_HZ
-from hab.mapping import LaserMap
 from hab.mujoco.rays import RangeSensors
 from hab.mujoco.render import HeadCamera, RenderingUnavailable
 from hab.mujoco.simulator import MujocoSimulator
-from hab.nearby import Nearby
 from hab.observation_sets import DEPTH, LASER, LASER_MAP
 from skills import make_env
 

@@ -20,10 +20,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from safetensors.torch import load_file
+from skills.demonstrations import NothingShown
 
 from configs.schema import ConfigError, load_train_config, read_train_config, train_config_yaml
 from skills import TASKS, make_env
-from skills.demonstrations import NothingShown
 from skills.training import fit_policy
 from tpsrl import training
 from ver_core.policy import RecurrentPolicy

@@ -6,10 +6,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
-from skimage.graph import MCP_Geometric
-
-from hab import robot
 from hab.mapping import (
     ARM_M,
     BODY_M,
@@ -43,6 +39,10 @@ from hab.nearby import (
     RIMS_M,
     SURFACE_M,
 )
+from numpy.typing import NDArray
+from skimage.graph import MCP_Geometric
+
+from hab import robot
 from hab.simulator import Simulator
 
 VOXEL_M = 0.03

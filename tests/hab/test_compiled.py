@@ -9,18 +9,18 @@ import mujoco
 import naive
 import numpy as np
 import pytest
+from hab.mapping import LaserMap
+from hab.nearby import Nearby
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hab import robot, sensors
 from hab.episodes import load_grid
-from hab.mapping import LaserMap
 from hab.mujoco import fetch
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.mujoco.rays import HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS, RangeSensors
 from hab.navgrid import NavGrid
-from hab.nearby import Nearby
 from skills import make_env
 
 seeds = settings(max_examples=25, deadline=None, derandomize=True)

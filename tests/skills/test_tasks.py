@@ -9,13 +9,13 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
+from hab.mapping import LaserMap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hab import robot, sensors
 from hab.arm import resting_near
 from hab.episodes import POLICIES, SKILLS, load_grid, load_scene
-from hab.mapping import LaserMap
 from hab.measures import OPEN_SLACK, at_rest, ee_in_base
 from hab.openings import grid_with_openings, handle_at, opened_boxes
 from hab.scene import DRAWER_OPEN_M
