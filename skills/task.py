@@ -76,6 +76,8 @@ KEYS: dict[str, slice] = {
 its object's start or goal, its handle when closed, or its navigation target."""
 HAND_KEYS = ("joint", "is_holding", "relative_resting_position")
 """What habitat tells every manipulation skill."""
+
+
 class Common(NamedTuple):
     """The fields of `State`, in its order."""
 
