@@ -10,6 +10,10 @@ from hab import robot
 
 LASER, DEPTH = "laser", "depth"
 DEFAULT = LASER
+CRITIC_STATE, SHORTEST_PATH = "critic_state", "shortest_path"
+CRITIC_KEYS = (CRITIC_STATE, SHORTEST_PATH)
+"""What training is told of the simulator's state besides, for a critic to read and an actor's features to predict, and
+no policy sees: that of every skill's task, and Navigate's way to its goal."""
 OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
     LASER: {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)},
     DEPTH: {"head_depth": (robot.DEPTH_SIZE, robot.DEPTH_SIZE, 1)},
