@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numba import njit, types
 from numpy.typing import NDArray
 
 from hab.actions import BASE, GRIP, STOP, Action, stop_called
@@ -18,6 +19,7 @@ from hab.arm import cup_pose, solve
 from hab.episodes import Episode, Target, load_grid, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.navgrid import NavGrid
+from hab.observation_sets import SHORTEST_PATH
 from hab.openings import grid_with_openings, handle_at
 from hab.robot import REST_EE_BASE
 from hab.scene import Receptacle, Scene, Vec3
@@ -47,6 +49,7 @@ LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
 """So far from its resting position a skill's last step leaves the hand, and with such pitches."""
 WORKING_SHARE = 0.7
 """Share of the chain's start states that are within the arm's reach of what was worked at."""
+LOOK_AHEAD_M = 1.0
 TOO_FAR, FACING_AWAY = "stopped too far", "facing away"
 _CANDIDATES = 40
 
@@ -105,6 +108,14 @@ class Navigate(SkillTask[NavigateState]):
             yield from working_places(grid, rng, receptacle, at)
         else:
             yield from poses_near(grid, rng, receptacle, at)
+
+    @classmethod
+    def critic_sizes(cls) -> dict[str, int]:
+        return {**super().critic_sizes(), SHORTEST_PATH: 3}
+
+    def critic_readings(self) -> Observation:
+        assert self._floor is not None
+        return {**super().critic_readings(), SHORTEST_PATH: self._floor.way(self.sim.base)}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -206,6 +217,40 @@ class FloorDistance:
             if math.isfinite(distance):
                 total, weights = total + weight * distance, weights + weight
         return total / weights if weights > 0.0 else float(self._field[self._grid.cell(x, y)])
+
+    def way(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return where the shortest path leads from a base pose (3,): cosine and sine of the direction, in the base's
+        frame, of what lies `LOOK_AHEAD_M` ahead on it, and its length (m)."""
+        x, y, yaw = base.tolist()
+        place = x, y
+        if not self._grid.is_free(x, y):
+            place = self._grid.nearest_free(x, y)
+        i, j = _descend(self._field, *self._grid.cell(*place), round(LOOK_AHEAD_M / self._grid.cell_m))
+        ahead_x, ahead_y = self._grid.xy(i, j)
+        turn = math.atan2(ahead_y - y, ahead_x - x) - yaw
+        return np.array((math.cos(turn), math.sin(turn), self(base)), np.float32)
+
+
+@njit(
+    types.UniTuple(types.int64, 2)(
+        types.Array(types.float32, 2, "A", readonly=True), types.int64, types.int64, types.int64
+    ),
+    cache=True,
+)
+def _descend(field: NDArray[np.float32], i: int, j: int, cells: int) -> tuple[int, int]:
+    """Return the cell that a path down a distance field leads to in so many cells, or where it ends."""
+    rows, columns = field.shape
+    for _ in range(cells):
+        best, at_i, at_j = field[i, j], i, j
+        for di in range(-1, 2):
+            for dj in range(-1, 2):
+                k, m = i + di, j + dj
+                if 0 <= k < rows and 0 <= m < columns and field[k, m] < best:
+                    best, at_i, at_j = field[k, m], k, m
+        if at_i == i and at_j == j:
+            break
+        i, j = at_i, at_j
+    return i, j
 
 
 def _goal(scene: Scene, episode: Episode, target: Target, held: str, closed: str) -> Goal:

@@ -26,7 +26,7 @@ from hab.episodes import POLICIES, SPLITS, Unsolvable, load_scene, scene_seed
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import rest_distance
 from hab.nearby import AROUND_SIZE, Nearby
-from hab.observation_sets import DEFAULT, LASER, LASER_MAP
+from hab.observation_sets import CRITIC_STATE, DEFAULT, LASER, LASER_MAP
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -64,7 +64,6 @@ class State:
     """Sum of such rises since the start."""
 
 
-CRITIC_STATE = "critic_state"
 _CRITIC_SIZE = 28
 S = TypeVar("S", bound=State)
 
@@ -147,7 +146,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
         hand takes or loses something, more (unless it is 1) while the task acts itself.
 
-        `critic_state`: show `CRITIC_STATE`, too, which is for a critic in training and not for any policy.
+        `critic_state`: show what `critic_sizes` names, too, which is for training and not for any policy.
 
         `starts`: which kind of start states the task's own are, "near" for Pick and Place alone.
 
@@ -167,8 +166,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.action_space = action_space(self.action_parts(base_movement))
         self.observation_space = self.observed_space(obs)
         if critic_state:
-            told = sensors.vector_space(_CRITIC_SIZE + len(self.critic_measures))
-            self.observation_space = spaces.Dict({**self.observation_space.spaces, CRITIC_STATE: told})
+            told = {key: sensors.vector_space(size) for key, size in self.critic_sizes().items()}
+            self.observation_space = spaces.Dict({**self.observation_space.spaces, **told})
         self._tells_critic = critic_state
         self.goal = Goal((0.0, 0.0, 0.0))
 
@@ -191,6 +190,11 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             if cls.looks_around:
                 told["around_goal"] = sensors.vector_space(AROUND_SIZE)
         return spaces.Dict(told)
+
+    @classmethod
+    def critic_sizes(cls) -> dict[str, int]:
+        """Return what only training is told, of `CRITIC_KEYS` (hab/observation_sets.py): numbers by name."""
+        return {CRITIC_STATE: _CRITIC_SIZE + len(cls.critic_measures)}
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
@@ -416,8 +420,12 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Read what it sees now."""
         read = self.observe(self.sim, self.obs, self._goal_position, self._memory)
         if self._tells_critic:
-            read[CRITIC_STATE] = self._critic_state()
+            read.update(self.critic_readings())
         return read
+
+    def critic_readings(self) -> Observation:
+        """Read what `critic_sizes` names."""
+        return {CRITIC_STATE: self._critic_state()}
 
     def _critic_state(self) -> NDArray[np.float32]:
         """Return what only the simulator knows, and what the rewards hang on; never part of `observe`.

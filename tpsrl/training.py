@@ -20,13 +20,12 @@ from safetensors.torch import load_file, save_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from eval.model_card import CardError, keep_facts
-from hab.observation_sets import DEPTH, OBSERVATION_SETS
+from hab.observation_sets import CRITIC_KEYS, DEPTH, OBSERVATION_SETS
 from planner.zoo import CLONED, CONFIG, WEIGHTS, ZOO, ZooError, run_entry
 from skills import TASKS, recorded
 from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.specs import ALWAYS_DRIVE
 from skills.starts import STARTS
-from skills.task import CRITIC_STATE
 from skills.trained import is_critics, without_critic
 from skills.training import env_factory, fit_policy
 from tpsrl.commands import Failure
@@ -83,7 +82,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "chain_states": config.chain_states,
         "retries": config.retries,
         "sim": config.sim,
-        "critic_state": CRITIC_STATE in config.policy.critic_keys,
+        "critic_state": any(key in CRITIC_KEYS for key in config.policy.critic_keys),
     }
     try:
         trainer = Trainer(
@@ -158,7 +157,10 @@ def _as_begun(config: TrainSkillConfig, run: TrainSkillConfig) -> TrainSkillConf
 
 def _actor(policy: PolicyConfig) -> PolicyConfig:
     """Return of a policy's configuration what its actor's weights depend on."""
-    fresh = ("critic_mlp", "critic_keys", "initial_std", "initial_part_std", "initial_bias", "deterministic")
+    fresh = (
+        "critic_mlp", "critic_keys", "predicted_keys", "initial_std", "initial_part_std", "initial_bias",
+        "deterministic",
+    )  # fmt: skip
     return replace(policy, **{name: getattr(PolicyConfig(), name) for name in fresh})
 
 

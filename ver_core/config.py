@@ -49,6 +49,9 @@ class PolicyConfig:
     critic_keys: list[str] = field(default_factory=list)
     """Vectors of floats that only the critic reads (asymmetric actor-critic, Pinto et al. 2018): what is known in
     training only. The policy in use is built without them."""
+    predicted_keys: list[str] = field(default_factory=list)
+    """Of `critic_keys`, those that the actor's last layer but one learns to predict besides (`train.prediction_coef`):
+    an auxiliary task, whose head is no part of the policy in use either."""
     previous_action: bool = True
     """Whether the last action is an input (zeros, and no choice, at an episode's start)."""
     heads: dict[str, str] = field(default_factory=dict)
@@ -74,6 +77,9 @@ class PolicyConfig:
                 raise ConfigError(f"policy.{name}={size}: must be at least 1")
         if self.critic_keys and not self.critic_mlp:
             raise ConfigError("policy.critic_keys: only a critic of its own can read them; set policy.critic_mlp too")
+        for name in self.predicted_keys:
+            if name not in self.critic_keys:
+                raise ConfigError(f"policy.predicted_keys: {name} is none of policy.critic_keys")
         if self.rnn_layers < 0:
             raise ConfigError(f"policy.rnn_layers={self.rnn_layers}: must be 0 (no LSTM) or more")
 
@@ -104,6 +110,8 @@ class TrainConfig:
     gamma: float = 0.99
     gae_lambda: float = 0.95
     value_coef: float = 0.5
+    prediction_coef: float = 0.5
+    """Weight of the squared error of `policy.predicted_keys`, in units of their deviations."""
     normalize_advantage: bool = False
     """To mean 0 and deviation 1, over the rollouts of all processes."""
     max_grad_norm: float = 0.5
@@ -168,8 +176,8 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
         for name in (
-            "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "final_learning_rate",
-            "sampling_weight_max", "sequence_length", "critic_warmup",
+            "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "prediction_coef",
+            "final_learning_rate", "sampling_weight_max", "sequence_length", "critic_warmup",
         ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must not be negative")

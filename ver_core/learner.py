@@ -188,7 +188,14 @@ class Learner:
         # Minimum-entropy constraint (Haarnoja et al. 2018, section 5): alpha grows while the entropy is below target.
         coefficient = self.log_entropy_coef.exp()
         loss = config.value_coef * value_loss
+        logged = {}
+        if out.predicted is not None and self.policy.critic is not None:
+            missed = out.predicted - self.policy.critic.truth(rollout.wide["floats"][rows])
+            prediction_loss = 0.5 * missed.square().mean()
+            logged["prediction_loss"] = prediction_loss.detach()
         if self.version >= config.critic_warmup:
+            if logged:
+                loss = loss + config.prediction_coef * prediction_loss
             loss = loss + policy_loss - coefficient.detach() * entropy
             if config.learn_entropy_coef:
                 loss = loss + coefficient * (entropy.detach() - config.target_entropy)
@@ -207,6 +214,7 @@ class Learner:
             if config.learn_entropy_coef:
                 self.log_entropy_coef.clamp_(math.log(config.entropy_coef_min), math.log(config.entropy_coef_max))
             return {
+                **logged,
                 "policy_loss": policy_loss.detach(),
                 "value_loss": value_loss.detach(),
                 "entropy": entropy.detach(),

@@ -34,6 +34,8 @@ class Output(NamedTuple):
     """(n,): the expected discounted return."""
     state: Tensor
     """(k, state_size): each sequence's recurrent state after a single step; (0, state_size) after several."""
+    predicted: Tensor | None = None
+    """(n, entries) of `predicted_keys`, normalised; None: there are none."""
 
 
 class RecurrentPolicy(nn.Module):
@@ -81,7 +83,7 @@ class RecurrentPolicy(nn.Module):
         if not config.critic_mlp:
             self.value_head = _value_head(size)
         elif critic:
-            self.critic = Critic(self.obs_layout, config)
+            self.critic = Critic(self.obs_layout, config, size)
 
     def forward(
         self, floats: Tensor, bytes_: Tensor, previous_action: Tensor, state: Tensor, batch_sizes: Tensor
@@ -103,7 +105,8 @@ class RecurrentPolicy(nn.Module):
             value = self.critic(floats)
         else:
             value = features.new_full((len(features),), math.nan)
-        return Output(self.action_head(features), value, state)
+        predicted = None if self.critic is None or self.critic.predictor is None else self.critic.predictor(features)
+        return Output(self.action_head(features), value, state, predicted)
 
     def play(self, out: Output, noise: Tensor) -> Tensor:
         """Return the actions (n, A) that are played in use; `noise` as `ActionDistribution.sample` takes it."""
@@ -155,11 +158,14 @@ def _mlp(size: int, hidden: list[int]) -> Mlp:
 
 
 class Critic(nn.Module):
-    """All vectors of floats, those of `critic_keys` too, -> value. It has neither memory nor eyes."""
+    """All vectors of floats, those of `critic_keys` too, -> value. It has neither memory nor eyes.
+
+    `predictor` is what reads `predicted_keys` from the actor's features; it lies here, with what only training needs.
+    """
 
     columns: Tensor | None
 
-    def __init__(self, layout: ObsLayout, config: PolicyConfig) -> None:
+    def __init__(self, layout: ObsLayout, config: PolicyConfig, actor_features: int) -> None:
         super().__init__()
         vectors = {key.name: key for key in layout.keys if not key.byte and len(key.shape) == 1}
         for name in config.critic_keys:
@@ -172,11 +178,19 @@ class Critic(nn.Module):
         self.normalizer = Normalizer(len(columns))
         self.mlp = _mlp(len(columns), config.critic_mlp)
         self.head = _value_head(config.critic_mlp[-1])
+        asked = [column for name in config.predicted_keys for column in range(vectors[name].start, vectors[name].stop)]
+        self.asked = [columns.index(column) for column in asked]
+        self.predictor = nn.Linear(actor_features, len(asked)) if asked else None
 
     def forward(self, floats: Tensor) -> Tensor:
         """Return (n,)."""
         value: Tensor = self.head(self.mlp(self.normalizer(self.read(floats))))
         return value.squeeze(1)
+
+    def truth(self, floats: Tensor) -> Tensor:
+        """Return what `predictor` has to say of (n, obs_layout.floats): (n, entries), normalised."""
+        known: Tensor = self.normalizer(self.read(floats))
+        return known[:, self.asked]
 
     def read(self, floats: Tensor) -> Tensor:
         """Return (n, entries) of (n, obs_layout.floats)."""

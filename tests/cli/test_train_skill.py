@@ -117,7 +117,8 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
     env = make_env(skill, "train", "laser+map", base_movement=nav, critic_state=True)
     on_or_off = {"grip_action", "rearrange_stop"} & set(env.action_space.spaces)
     assert policy.heads == dict.fromkeys(on_or_off, "bernoulli")
-    assert set(policy.initial_bias) == on_or_off
+    drives_ahead = {"base_vel"} if skill == "navigate" else set()
+    assert set(policy.initial_bias) == on_or_off | drives_ahead
     torch.manual_seed(0)
     network = RecurrentPolicy(env.observation_space, env.action_space, policy)
     env.close()
@@ -139,6 +140,8 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
             assert on > 0.93 and on == pytest.approx(1.0 / (1.0 + math.exp(-policy.initial_bias[part.name])), abs=0.02)
         elif part.name == "rearrange_stop":
             assert 0.0 < on < 0.02
+        elif part.name in drives_ahead:
+            assert means[:, part.start : part.start + 2].mean(dim=0).tolist() == pytest.approx([0.5, 0.0], abs=0.05)
         else:
             assert 0.0 < float(means[:, part.start].abs().max()) < 0.05 and 0.3 < on < 0.7
 
@@ -146,7 +149,7 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
 @pytest.mark.parametrize(
     ("skill", "gates", "fine"),
     [
-        ("navigate", [], {"stop_margin"}),
+        ("navigate", [], {"goal_to_agent_gps_compass", "stop_margin"}),
         ("pick", ["is_holding"], {"obj_start_sensor", "around_goal"}),
         ("place", ["is_holding"], {"obj_goal_sensor", "around_goal"}),
         ("open_fridge", ["is_holding", "has_held", "has_passed"], {"handle_start_sensor", "handle_drawn"}),
@@ -188,7 +191,7 @@ def test_overrides_win_over_what_follows_from_the_parts() -> None:
     policy = fit_policy(load_train_config(["skill=pick", *overrides[:1]]).policy, "pick", "laser+map", True)
     assert policy.heads == {"grip_action": "gaussian"} and policy.initial_bias == {}
     policy = fit_policy(load_train_config(["skill=navigate", *overrides[1:]]).policy, "navigate", "laser+map", True)
-    assert policy.initial_bias == {"rearrange_stop": -1.0}
+    assert policy.initial_bias == {"base_vel": [0.5, 0.0], "rearrange_stop": -1.0}
 
 
 @pytest.mark.parametrize("skill", TASKS)
@@ -232,13 +235,15 @@ def test_the_default_is_small_and_the_folder_says_what_is_in_it() -> None:
 @pytest.mark.parametrize("skill", TASKS)
 def test_the_default_is_one_recipe_for_all_skills(skill: str) -> None:
     """The recipe has the last word over what the skill's file says of cloning, and keeps what the task needs."""
+    driving = skill == "navigate"
     config, cloning = (load_train_config([f"skill={skill}", f"train={recipe}"]) for recipe in ("small", "clone"))
-    assert config.demonstrations.rounds == 0 and config.action_repeat == 3
+    assert config.demonstrations.rounds == 0 and config.action_repeat == (6 if driving else 3)
     assert (config.chain_starts, config.retries, config.policy.deterministic) == (0.3, 0.5, False)
     assert (config.policy.rnn_layers, config.policy.rnn_size, config.policy.previous_action) == (1, 256, True)
-    assert config.policy.initial_std == 0.5 and config.policy.initial_part_std == {"base_vel": 0.3}
+    assert config.policy.initial_std == 0.5 and config.policy.initial_part_std == {"base_vel": 0.5 if driving else 0.3}
     assert config.train.learning_rate == 3e-4 and config.train.total_steps == 2_000_000
     assert config.train.std_learning_rate > config.train.learning_rate < config.train.entropy_coef_learning_rate
+    assert config.train.target_entropy == (-1.0 if driving else -5.0)
     assert config.train.gamma == cloning.train.gamma and config.policy.initial_bias == cloning.policy.initial_bias
     assert config.policy.tanh_keys == cloning.policy.tanh_keys
 

@@ -788,12 +788,16 @@ def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -
     told = make_env(skill, "train", base_movement=base_movement, index=3, critic_state=True)
     task: Any = told.unwrapped
     assert "critic_state" not in task.observed_space("laser+map").spaces
-    assert set(told.observation_space.spaces) - set(plain.observation_space.spaces) == {"critic_state"}
+    secrets = {"critic_state"} | ({"shortest_path"} if skill == "navigate" else set())
+    assert "shortest_path" not in task.observed_space("laser+map").spaces
+    assert set(told.observation_space.spaces) - set(plain.observation_space.spaces) == secrets
     seen, told_seen = plain.reset(seed=0)[0], told.reset(seed=0)[0]
     plain.action_space.seed(1)
     for _ in range(5):
         state = told_seen.pop("critic_state")
         assert told.observation_space["critic_state"].contains(state)
+        for secret in secrets - {"critic_state"}:
+            assert told.observation_space[secret].contains(told_seen.pop(secret))
         assert all(np.array_equal(seen[key], value) for key, value in told_seen.items())
         measures = task.measures(task._state)
         assert np.allclose(state[: len(task.critic_measures)], [float(measures[key]) for key in task.critic_measures])
@@ -801,6 +805,22 @@ def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -
         seen, told_seen = plain.step(action)[0], told.step(action)[0]
     plain.close()
     told.close()
+
+
+def test_the_shortest_path_leads_to_the_goal() -> None:
+    """Moved where it points, 0.2 m at a time, the base gets there in little more than the length that it told."""
+    env: Any = make_env("navigate", "train", critic_state=True).unwrapped
+    for index in (0, 5, 9):
+        env.reset(options={"index": index})
+        length = env.observation()["shortest_path"][2]
+        assert length == pytest.approx(env.measure(env._common(0.0, 0.0)).floor_m)
+        base, gone = env.sim.base, 0.0
+        while (told := env._floor.way(base))[2] > 0.3:
+            turn = base[2] + math.atan2(told[1], told[0])
+            base = base + (0.2 * math.cos(turn), 0.2 * math.sin(turn), 0.7)  # whichever way it looks
+            gone += 0.2
+            assert gone < 1.3 * length + 0.5
+        assert gone > 0.7 * length - 0.5
 
 
 def test_the_critics_state_tells_where_things_are() -> None:

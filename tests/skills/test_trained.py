@@ -22,6 +22,7 @@ def fresh(folder: Path, skill: str, nav: bool = True, **config: Any) -> tuple[Tr
     settings = [
         f"skill={skill}",
         "policy.critic_keys=[]",
+        "policy.predicted_keys=[]",
         *(f"policy.{key}={value}" for key, value in config.items()),
     ]
     policy = load_train_config(settings).policy

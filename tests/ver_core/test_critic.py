@@ -180,3 +180,61 @@ def test_the_critics_gradient_does_not_clip_the_actors() -> None:
     light, heavy = actors_step(0.5), actors_step(500.0)
     assert all(torch.equal(moved, heavy[name]) for name, moved in light.items())
     assert any(moved.abs().max() > 0.0 for moved in light.values())
+
+
+# -- what the actor's features learn to predict ------------------------------------------------------------------------
+
+
+def test_predicting_changes_the_features_and_reads_nothing_secret() -> None:
+    policy = make_policy(predicted_keys=["secret"])
+    floats, bytes_ = rows(policy, 7)
+    policy.learn_normalization(floats, bytes_, World())
+    out = see(policy, floats, bytes_)
+    assert out.predicted is not None and out.predicted.shape == (7, 3)
+    other = floats.clone()
+    other[:, columns(policy, "secret")] += 1.0
+    assert torch.equal(out.predicted, see(policy, other, bytes_).predicted)
+    out.predicted.sum().backward()
+    reached = {name for name, parameter in policy.named_parameters() if parameter.grad is not None}
+    assert {"lstm.weight_ih_l0", "critic.predictor.weight"} <= reached and "critic.head.weight" not in reached
+
+
+def test_what_is_to_be_predicted_is_normalised() -> None:
+    policy = make_policy(predicted_keys=["secret"])
+    floats, bytes_ = rows(policy, 50)
+    policy.learn_normalization(floats, bytes_, World())
+    assert policy.critic is not None
+    secret = floats[:, columns(policy, "secret")]
+    expected = (secret - secret.mean(0)) / secret.std(0, correction=0)
+    assert torch.allclose(policy.critic.truth(floats), expected, atol=1e-2)
+
+
+def test_an_actor_learns_to_predict_what_follows_from_what_it_sees() -> None:
+    """The secret is what the joints say; without the loss the features do not know it."""
+    missed = {}
+    for coefficient in (0.0, 1.0):
+        policy = make_policy(predicted_keys=["secret"], rnn_size=16)
+        config = TrainConfig(
+            num_envs=2, rollout_length=32, epochs=10, mini_batches=1, learning_rate=1e-2, max_grad_norm=10.0,
+            prediction_coef=coefficient, device="cpu",
+        )  # fmt: skip
+        layout = policy.obs_layout
+        rollout = Rollout(Layout(2, layout.floats, layout.bytes, 3), 32, policy.state_size, CPU)
+        taken = rollout.extend(64)
+        floats, bytes_ = rows(policy, 64)
+        floats[:, columns(policy, "secret")] = floats[:, columns(policy, "joints")][:, :3].square()
+        rollout.wide["floats"][taken], rollout.wide["bytes"][taken] = floats, bytes_
+        rollout.env[taken] = [0, 1] * 32
+        rollout.start[taken] = True
+        learner = Learner(policy, config, CPU, World())
+        learner.observe(rollout)
+        policy.settle_normalization()
+        for _ in range(12):
+            logged = learner.update(rollout, 0.0)
+        missed[coefficient] = logged["prediction_loss"]
+    assert missed[1.0] < 0.1 < 0.4 < missed[0.0]
+
+
+def test_what_the_critic_is_not_told_cannot_be_predicted() -> None:
+    with pytest.raises(ConfigError, match=r"predicted_keys: joints is none of policy\.critic_keys"):
+        make_policy(predicted_keys=["joints"])
