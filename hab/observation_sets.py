@@ -14,10 +14,10 @@ LASER, LASER_MAP, DEPTH = "laser", "laser+map", "depth"
 DEFAULT = LASER
 """What the robot senses, and nothing that is worked out from it."""
 _SCANS: dict[str, tuple[int, ...]] = {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)}
-CRITIC_STATE, SHORTEST_PATH = "critic_state", "shortest_path"
-CRITIC_KEYS = (CRITIC_STATE, SHORTEST_PATH)
+CRITIC_STATE, WAY = "critic_state", "way"
+CRITIC_KEYS = (CRITIC_STATE, WAY)
 """What training is told of the simulator's state besides, for a critic to read and an actor's features to predict, and
-no policy sees: that of every skill's task, and Navigate's way to its goal."""
+no policy sees: that of every skill's task, and, of Navigate, Pick and Place, the way to the goal, of base or hand."""
 OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
     LASER: _SCANS,
     LASER_MAP: _SCANS,

@@ -19,7 +19,7 @@ from hab.arm import cup_pose, solve
 from hab.episodes import Episode, Target, load_grid, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.navgrid import NavGrid
-from hab.observation_sets import SHORTEST_PATH
+from hab.observation_sets import WAY
 from hab.openings import grid_with_openings, handle_at
 from hab.robot import REST_EE_BASE
 from hab.scene import Receptacle, Scene, Vec3
@@ -111,11 +111,11 @@ class Navigate(SkillTask[NavigateState]):
 
     @classmethod
     def critic_sizes(cls) -> dict[str, int]:
-        return {**super().critic_sizes(), SHORTEST_PATH: 3}
+        return {**super().critic_sizes(), WAY: 3}
 
     def critic_readings(self) -> Observation:
         assert self._floor is not None
-        return {**super().critic_readings(), SHORTEST_PATH: self._floor.way(self.sim.base)}
+        return {**super().critic_readings(), WAY: self._floor.way(self.sim.base)}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -12,9 +12,11 @@ import numpy as np
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid
 from hab.measures import AT_REST_M, PLACED_M
+from hab.observation_sets import WAY
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from skills.hand_path import HandPath
+from hab.sensors import Observation
+from skills.hand_path import SIZE, HandPath
 from skills.skill import Goal
 from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
 from skills.task import HAND_KEYS, Common, SkillTask, State, to_mm
@@ -61,6 +63,15 @@ class Place(SkillTask[PlaceState]):
         for pose in working_poses(drawn, grid, rng, receptacle, at, at, target.object):
             begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
             yield Start(replace(episode, robot=begun), goal, target.object, tilt, shove=shove)
+
+    @classmethod
+    def critic_sizes(cls) -> dict[str, int]:
+        return {**super().critic_sizes(), WAY: SIZE}
+
+    def critic_readings(self) -> Observation:
+        place = self.sim.object_pos(self.goal.object).tolist()
+        told = self._way.surroundings(self.sim.base.tolist(), place, self.goal.position)
+        return {**super().critic_readings(), WAY: np.array(told, np.float32)}
 
     def measure(self, common: Common) -> PlaceState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object).tolist()

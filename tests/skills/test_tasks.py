@@ -788,8 +788,8 @@ def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -
     told = make_env(skill, "train", base_movement=base_movement, index=3, critic_state=True)
     task: Any = told.unwrapped
     assert "critic_state" not in task.observed_space("laser+map").spaces
-    secrets = {"critic_state"} | ({"shortest_path"} if skill == "navigate" else set())
-    assert "shortest_path" not in task.observed_space("laser+map").spaces
+    secrets = {"critic_state"} | ({"way"} if skill in ("navigate", "pick", "place") else set())
+    assert "way" not in task.observed_space("laser+map").spaces
     assert set(told.observation_space.spaces) - set(plain.observation_space.spaces) == secrets
     seen, told_seen = plain.reset(seed=0)[0], told.reset(seed=0)[0]
     plain.action_space.seed(1)
@@ -807,12 +807,12 @@ def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -
     told.close()
 
 
-def test_the_shortest_path_leads_to_the_goal() -> None:
+def test_the_way_leads_to_the_goal() -> None:
     """Moved where it points, 0.2 m at a time, the base gets there in little more than the length that it told."""
     env: Any = make_env("navigate", "train", critic_state=True).unwrapped
     for index in (0, 5, 9):
         env.reset(options={"index": index})
-        length = env.observation()["shortest_path"][2]
+        length = env.observation()["way"][2]
         assert length == pytest.approx(env.measure(env._common(0.0, 0.0)).floor_m)
         base, gone = env.sim.base, 0.0
         while (told := env._floor.way(base))[2] > 0.3:
