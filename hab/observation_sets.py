@@ -14,10 +14,10 @@ LASER, LASER_MAP, DEPTH = "laser", "laser+map", "depth"
 DEFAULT = LASER
 """What the robot senses, and nothing that is worked out from it."""
 _SCANS: dict[str, tuple[int, ...]] = {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)}
-CRITIC_STATE, WAY = "critic_state", "way"
-CRITIC_KEYS = (CRITIC_STATE, WAY)
+CRITIC_STATE, SURROUNDINGS = "critic_state", "surroundings"
+CRITIC_KEYS = (CRITIC_STATE, SURROUNDINGS)
 """What training is told of the simulator's state besides, for a critic to read and an actor's features to predict, and
-no policy sees: that of every skill's task, and, of Navigate, Pick and Place, the way to the goal, of base or hand."""
+no policy sees: the task's state, and what of its surroundings a skill hangs on (`SkillTask.surroundings`)."""
 OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
     LASER: _SCANS,
     LASER_MAP: _SCANS,

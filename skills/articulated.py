@@ -76,6 +76,7 @@ class Articulated(SkillTask[ArticulatedState]):
     keys = ("handle_start_sensor", "ee_pos", *HAND_KEYS)
     """habitat's, and where the handle is when closed, as Pick gets its object's place: drawers lie above each other,
     and nothing else says which one is meant."""
+    surroundings_size = 6
     critic_measures = ("art_obj_state", "art_obj_at_desired_state", "ee_dist_to_marker", "did_grasp_handle")
     slack_reward = 0.0
     force_pen_per_n = 0.0
@@ -147,6 +148,15 @@ class Articulated(SkillTask[ArticulatedState]):
             reached_before=before is not None and (before.reached or before.reached_before),
             handle_m=ee_distance(sim, sim.handle_pos(name)),
         )
+
+    def surroundings(self) -> list[float]:
+        """Where the handle is now, in the base's frame (3); the joint's position; cosine and sine of the direction in
+        which the front looks, seen from the base."""
+        name, sim = self.goal.articulation, self.sim
+        position, articulation = sim.joint_pos(name), sim.scene.articulation(name)
+        looks = articulation.yaw + swing(articulation, position) - float(sim.base[2])
+        handle = sensors.in_base_frame(RobotPose(sim), sim.handle_pos(name))
+        return [*handle, position, math.cos(looks), math.sin(looks)]
 
     def at_goal(self, position: float) -> bool:
         raise NotImplementedError

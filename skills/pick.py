@@ -17,10 +17,8 @@ import numpy as np
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid
 from hab.measures import AT_REST_M
-from hab.observation_sets import WAY
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from hab.sensors import Observation
 from skills.hand_path import SIZE, HandPath
 from skills.skill import RESET_ARM_STEPS, Goal, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
@@ -46,6 +44,7 @@ class Pick(SkillTask[PickState]):
     skill = "pick"
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", *HAND_KEYS)
+    surroundings_size = SIZE
     critic_measures = ("ee_to_object_distance", "did_pick_object")
     map_room_m, looks_around = 1.5, True
 
@@ -61,14 +60,10 @@ class Pick(SkillTask[PickState]):
             begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
             yield Start(replace(episode, robot=begun), goal, shove=shove)
 
-    @classmethod
-    def critic_sizes(cls) -> dict[str, int]:
-        return {**super().critic_sizes(), WAY: SIZE}
-
-    def critic_readings(self) -> Observation:
+    def surroundings(self) -> list[float]:
+        """The hand's way to the object."""
         place = self.sim.object_pos(self.goal.object).tolist()
-        told = self._way.surroundings(self.sim.base.tolist(), self.sim.ee_pos.tolist(), place)
-        return {**super().critic_readings(), WAY: np.array(told, np.float32)}
+        return self._way.surroundings(self.sim.base.tolist(), self.sim.ee_pos.tolist(), place)
 
     def measure(self, common: Common) -> PickState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object)

@@ -12,10 +12,8 @@ import numpy as np
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid
 from hab.measures import AT_REST_M, PLACED_M
-from hab.observation_sets import WAY
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from hab.sensors import Observation
 from skills.hand_path import SIZE, HandPath
 from skills.skill import Goal
 from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
@@ -47,6 +45,7 @@ class Place(SkillTask[PlaceState]):
     skill = "place"
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *HAND_KEYS)
+    surroundings_size = SIZE
     critic_measures = ("object_to_goal_distance", "obj_at_goal")
     map_room_m, looks_around = 1.5, True
 
@@ -64,14 +63,10 @@ class Place(SkillTask[PlaceState]):
             begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
             yield Start(replace(episode, robot=begun), goal, target.object, tilt, shove=shove)
 
-    @classmethod
-    def critic_sizes(cls) -> dict[str, int]:
-        return {**super().critic_sizes(), WAY: SIZE}
-
-    def critic_readings(self) -> Observation:
+    def surroundings(self) -> list[float]:
+        """The hand's way to the goal."""
         place = self.sim.object_pos(self.goal.object).tolist()
-        told = self._way.surroundings(self.sim.base.tolist(), place, self.goal.position)
-        return {**super().critic_readings(), WAY: np.array(told, np.float32)}
+        return self._way.surroundings(self.sim.base.tolist(), place, self.goal.position)
 
     def measure(self, common: Common) -> PlaceState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object).tolist()
