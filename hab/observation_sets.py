@@ -10,10 +10,10 @@ from hab import robot
 
 LASER, DEPTH = "laser", "depth"
 DEFAULT = LASER
-CRITIC_STATE, SHORTEST_PATH = "critic_state", "shortest_path"
-CRITIC_KEYS = (CRITIC_STATE, SHORTEST_PATH)
+CRITIC_STATE, SURROUNDINGS = "critic_state", "surroundings"
+CRITIC_KEYS = (CRITIC_STATE, SURROUNDINGS)
 """What training is told of the simulator's state besides, for a critic to read and an actor's features to predict, and
-no policy sees: that of every skill's task, and Navigate's way to its goal."""
+no policy sees: the task's state, and what of its surroundings a skill hangs on (`SkillTask.surroundings`)."""
 OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
     LASER: {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)},
     DEPTH: {"head_depth": (robot.DEPTH_SIZE, robot.DEPTH_SIZE, 1)},

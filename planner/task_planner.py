@@ -54,9 +54,10 @@ class PlanStep:
     """The interaction that the step passes before its own, if it has two."""
 
 
-def domain_pddl() -> str:
-    """Return the text of the domain file."""
-    return resources.files("planner").joinpath("domain.pddl").read_text(encoding="utf-8")
+def domain_pddl(nav_skill: bool = True) -> str:
+    """Return the text of the domain file: with Navigate, or for an agent without it (NoNav)."""
+    name = "domain.pddl" if nav_skill else "domain_nonav.pddl"
+    return resources.files("planner").joinpath(name).read_text(encoding="utf-8")
 
 
 def interactions(episode: Episode) -> list[str]:
@@ -65,11 +66,11 @@ def interactions(episode: Episode) -> list[str]:
 
 
 def plan(episode: Episode, scene: Scene, nav_skill: bool = True) -> list[PlanStep]:
-    """Plan an episode. `nav_skill=False` drops the Navigate steps (NoNav: the other skills must drive themselves).
+    """Plan an episode. `nav_skill=False`: for an agent without Navigate, whose other skills drive themselves (NoNav).
 
     Raises `ValueError` if no plan exists.
     """
-    problem = _parse(problem_pddl(episode, scene))
+    problem = _parse(problem_pddl(episode, scene), nav_skill)
     state = State.from_problem(problem)
     steps: list[PlanStep] = []
     for number, target in enumerate(episode.targets, start=1):
@@ -85,7 +86,7 @@ def plan(episode: Episode, scene: Scene, nav_skill: bool = True) -> list[PlanSte
                 _step(str(operator.operator_name), arguments, _as_it_lies(target, steps, scene), number, scene)
             )
             state = state.apply(operator)
-    return [s for s in steps if nav_skill or s.skill != "navigate"]
+    return steps
 
 
 def whole_steps(episode: Episode) -> list[PlanStep]:
@@ -107,11 +108,11 @@ def _as_it_lies(target: Target, steps: Sequence[PlanStep], scene: Scene) -> Targ
     return replace(target, start_pos=drawn)
 
 
-def _parse(problem: str) -> DomainProblem:
+def _parse(problem: str, nav_skill: bool) -> DomainProblem:
     """Parse the domain and a problem; pddlpy reads files, so the texts are written to a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         domain_file, problem_file = Path(folder, "domain.pddl"), Path(folder, "problem.pddl")
-        domain_file.write_text(domain_pddl(), encoding="utf-8")
+        domain_file.write_text(domain_pddl(nav_skill), encoding="utf-8")
         problem_file.write_text(problem, encoding="utf-8")
         return DomainProblem(str(domain_file), str(problem_file))
 

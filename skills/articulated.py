@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hab import sensors
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
 from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK
 from hab.openings import grid_with_openings, handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
+from hab.sensors import RobotPose
 from skills.skill import Goal
 from skills.starts import (
     FIXED_YAW_MAX_RAD,
@@ -66,6 +68,7 @@ class Articulated(SkillTask[ArticulatedState]):
     keys = ("handle_start_sensor", "ee_pos", *HAND_KEYS)
     """habitat's, and where the handle is when closed, as Pick gets its object's place: drawers lie above each other,
     and nothing else says which one is meant."""
+    surroundings_size = 6
     critic_measures = ("art_obj_state", "art_obj_at_desired_state", "ee_dist_to_marker", "did_grasp_handle")
     slack_reward = 0.0
     force_pen_per_n = 0.0
@@ -137,6 +140,15 @@ class Articulated(SkillTask[ArticulatedState]):
             reached_before=before is not None and (before.reached or before.reached_before),
             handle_m=ee_distance(sim, sim.handle_pos(name)),
         )
+
+    def surroundings(self) -> list[float]:
+        """Where the handle is now, in the base's frame (3); the joint's position; cosine and sine of the direction in
+        which the front looks, seen from the base."""
+        name, sim = self.goal.articulation, self.sim
+        position, articulation = sim.joint_pos(name), sim.scene.articulation(name)
+        looks = articulation.yaw + swing(articulation, position) - float(sim.base[2])
+        handle = sensors.in_base_frame(RobotPose(sim), sim.handle_pos(name))
+        return [*handle, position, math.cos(looks), math.sin(looks)]
 
     def at_goal(self, position: float) -> bool:
         raise NotImplementedError

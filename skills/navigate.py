@@ -19,7 +19,6 @@ from hab.arm import cup_pose, solve
 from hab.episodes import Episode, Target, load_grid, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.navgrid import NavGrid
-from hab.observation_sets import SHORTEST_PATH
 from hab.openings import grid_with_openings, handle_at
 from hab.robot import REST_EE_BASE
 from hab.scene import Receptacle, Scene, Vec3
@@ -47,7 +46,7 @@ LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
 """So far from its resting position a skill's last step leaves the hand, and with such pitches."""
 WORKING_SHARE = 0.7
 """Share of the chain's start states that are within the arm's reach of what was worked at."""
-LOOK_AHEAD_M = 1.0
+LOOK_AHEAD_M, WAY_SIZE = 1.0, 3
 TOO_FAR, FACING_AWAY = "stopped too far", "facing away"
 _CANDIDATES = 40
 
@@ -68,6 +67,7 @@ class Navigate(SkillTask[NavigateState]):
     skill = "navigate"
     parts = (BASE, STOP)
     keys = ("goal_to_agent_gps_compass",)
+    surroundings_size = WAY_SIZE
     critic_measures = ("dist_to_goal", "geodesic_dist_to_goal", "rot_dist_to_goal")
     max_steps = 1000
 
@@ -105,13 +105,10 @@ class Navigate(SkillTask[NavigateState]):
         else:
             yield from poses_near(grid, rng, receptacle, at)
 
-    @classmethod
-    def critic_sizes(cls) -> dict[str, int]:
-        return {**super().critic_sizes(), SHORTEST_PATH: 3}
-
-    def critic_readings(self) -> Observation:
+    def surroundings(self) -> list[float]:
+        """Where the shortest path along the floor leads."""
         assert self._floor is not None
-        return {**super().critic_readings(), SHORTEST_PATH: self._floor.way(self.sim.base)}
+        return self._floor.way(self.sim.base)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -210,7 +207,7 @@ class FloorDistance:
                 total, weights = total + weight * distance, weights + weight
         return total / weights if weights > 0.0 else float(self._field[self._grid.cell(x, y)])
 
-    def way(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
+    def way(self, base: NDArray[np.float64]) -> list[float]:
         """Return where the shortest path leads from a base pose (3,): cosine and sine of the direction, in the base's
         frame, of what lies `LOOK_AHEAD_M` ahead on it, and its length (m)."""
         x, y, yaw = base.tolist()
@@ -220,7 +217,7 @@ class FloorDistance:
         i, j = _descend(self._field, *self._grid.cell(*place), round(LOOK_AHEAD_M / self._grid.cell_m))
         ahead_x, ahead_y = self._grid.xy(i, j)
         turn = math.atan2(ahead_y - y, ahead_x - x) - yaw
-        return np.array((math.cos(turn), math.sin(turn), self(base)), np.float32)
+        return [math.cos(turn), math.sin(turn), self(base)]
 
 
 @njit(

@@ -19,7 +19,7 @@ from hab.episodes import load_grid
 from hab.measures import AT_REST_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from skills.hand_path import HandPath
+from skills.hand_path import SIZE, HandPath
 from skills.skill import RESET_ARM_STEPS, Goal, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
 from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
@@ -44,6 +44,7 @@ class Pick(SkillTask[PickState]):
     skill = "pick"
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", *HAND_KEYS)
+    surroundings_size = SIZE
     critic_measures = ("ee_to_object_distance", "did_pick_object")
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
@@ -57,6 +58,11 @@ class Pick(SkillTask[PickState]):
         for pose in working_poses(drawn, grid, rng, receptacle, position, target.start_pos, target.object):
             begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
             yield Start(replace(episode, robot=begun), goal, shove=shove)
+
+    def surroundings(self) -> list[float]:
+        """The hand's way to the object."""
+        place = self.sim.object_pos(self.goal.object).tolist()
+        return self._way.surroundings(self.sim.base.tolist(), self.sim.ee_pos.tolist(), place)
 
     def measure(self, common: Common) -> PickState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object)

@@ -14,7 +14,7 @@ from hab.episodes import load_grid
 from hab.measures import AT_REST_M, PLACED_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from skills.hand_path import HandPath
+from skills.hand_path import SIZE, HandPath
 from skills.skill import Goal
 from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
 from skills.task import HAND_KEYS, Common, SkillTask, State, to_mm
@@ -45,6 +45,7 @@ class Place(SkillTask[PlaceState]):
     skill = "place"
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *HAND_KEYS)
+    surroundings_size = SIZE
     critic_measures = ("object_to_goal_distance", "obj_at_goal")
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
@@ -60,6 +61,11 @@ class Place(SkillTask[PlaceState]):
         for pose in working_poses(drawn, grid, rng, receptacle, at, at, target.object):
             begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
             yield Start(replace(episode, robot=begun), goal, target.object, tilt, shove=shove)
+
+    def surroundings(self) -> list[float]:
+        """The hand's way to the goal."""
+        place = self.sim.object_pos(self.goal.object).tolist()
+        return self._way.surroundings(self.sim.base.tolist(), place, self.goal.position)
 
     def measure(self, common: Common) -> PlaceState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object).tolist()

@@ -21,8 +21,8 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation
 from hab.simulator import Simulator
-from skills.hand_path import HandPath
-from skills.navigate import FloorDistance
+from skills.hand_path import SIZE, HandPath
+from skills.navigate import WAY_SIZE, FloorDistance
 from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, PickState, wrong_object
 from skills.place import PLACE_REWARD
 from skills.skill import REARRANGE_STEPS, Goal
@@ -52,6 +52,7 @@ class Rearrange(SkillTask[RearrangeState]):
     parts = (ARM, GRIP)
     keys = ("goal_to_agent_gps_compass", "obj_goal_sensor", *HAND_KEYS)
     critic_measures = ("geodesic_dist_to_goal", "ee_to_object_distance", "object_to_goal_distance", "did_pick_object")
+    surroundings_size = WAY_SIZE + SIZE
     max_steps = REARRANGE_STEPS
 
     @classmethod
@@ -105,6 +106,18 @@ class Rearrange(SkillTask[RearrangeState]):
             way_m=to_goal(point, self._aim) if held else to_object(sim.ee_pos.tolist(), point),
             picked=held or (before is not None and before.picked),
         )
+
+    def surroundings(self) -> list[float]:
+        """The way of the base, and of the hand, to the object, or with it to its goal."""
+        sim, name = self.sim, self.goal.object
+        held, place, base = sim.held == name, sim.object_pos(name).tolist(), sim.base.tolist()
+        to_object, to_goal = self._ways
+        hands = (
+            to_goal.surroundings(base, place, self._aim)
+            if held
+            else to_object.surroundings(base, sim.ee_pos.tolist(), place)
+        )
+        return [*self._floor[held].way(sim.base), *hands]
 
     def rewards(self, was: RearrangeState, now: RearrangeState) -> dict[str, float]:
         return {

@@ -23,7 +23,7 @@ from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.backend import make_simulator
 from hab.episodes import POLICIES, SPLITS, Unsolvable, load_scene, scene_seed
 from hab.measures import rest_distance
-from hab.observation_sets import CRITIC_STATE, DEFAULT
+from hab.observation_sets import CRITIC_STATE, DEFAULT, SURROUNDINGS
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -103,6 +103,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     max_steps: int = MANIPULATION_STEPS
     critic_measures: ClassVar[tuple[str, ...]] = ()
     """Of its `measures`, those that are part of `CRITIC_STATE`."""
+    surroundings_size: ClassVar[int]
+    """Numbers in `surroundings`."""
     slack_reward: ClassVar[float] = -0.005
     force_pen_per_n: ClassVar[float] = FORCE_PEN_PER_N
 
@@ -126,7 +128,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
         hand takes or loses something, more (unless it is 1) while the task acts itself.
 
-        `critic_state`: show what `critic_sizes` names, too, which is for training and not for any policy.
+        `critic_state`: show `CRITIC_KEYS`, too, which are for training and not for any policy.
 
         `starts`: which kind of start states the task's own are, "near" for Pick and Place alone.
 
@@ -146,7 +148,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.action_space = action_space(self.action_parts(base_movement))
         self.observation_space = self.observed_space(obs)
         if critic_state:
-            told = {key: sensors.vector_space(size) for key, size in self.critic_sizes().items()}
+            sizes = {CRITIC_STATE: _CRITIC_SIZE + len(self.critic_measures), SURROUNDINGS: self.surroundings_size}
+            told = {key: sensors.vector_space(size) for key, size in sizes.items()}
             self.observation_space = spaces.Dict({**self.observation_space.spaces, **told})
         self._tells_critic = critic_state
         self.goal = Goal((0.0, 0.0, 0.0))
@@ -199,6 +202,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     @abstractmethod
     def failure(self, was: S, now: S, action: Action) -> str:
         """Return why the episode ends without success ("" while it goes on)."""
+
+    @abstractmethod
+    def surroundings(self) -> list[float]:
+        """Return what of its surroundings the skill hangs on, for an actor's features to predict in training."""
 
     @abstractmethod
     def measures(self, now: S) -> dict[str, Any]:
@@ -348,7 +355,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Read what it sees now."""
         read = self.observe(self.sim, self.obs, self._goal_position)
         if self._tells_critic:
-            read.update(self.critic_readings())
+            read[CRITIC_STATE] = self._critic_state()
+            read[SURROUNDINGS] = np.array(self.surroundings(), np.float32)
         return read
 
     def critic_readings(self) -> Observation:

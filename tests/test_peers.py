@@ -25,6 +25,7 @@ def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_figures_of_known_notes(tmp_path: Path) -> None:
     """Two environments, 100 and 300 steps/s, episodes of 10 s; the first is won in its second half only."""
     import run
+    from settings import SPEED
 
     for name, rate in (("a", 100), ("b", 300)):
         lines = []
@@ -37,7 +38,7 @@ def test_figures_of_known_notes(tmp_path: Path) -> None:
                 lines.append(f"{1000.0 + seconds:.3f} {int(rate * seconds)}")
         (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
     watch: Any = SimpleNamespace(peak_bytes=2**21, cpu_s=80.0)
-    found = run.read(tmp_path, 0.5, watch, 50_000)
+    found = run.read(tmp_path, 0.5, watch, 50_000, SPEED)
     assert found.steps == 40_000
     assert found.seconds == pytest.approx(99.9)
     assert found.sps == pytest.approx(400.0, rel=0.01)
@@ -47,7 +48,7 @@ def test_figures_of_known_notes(tmp_path: Path) -> None:
     assert found.mean_return == pytest.approx((80 + 2 * 90 + 2 * 100) / 5)
     assert found.until_min is None  # fewer than 100 episodes
     assert found.memory_mb == 2.0 and found.cpu_s_per_million == pytest.approx(2000.0)
-    ahead = run.read(tmp_path, 0.5, watch, 21_000)  # what was collected beyond is not counted
+    ahead = run.read(tmp_path, 0.5, watch, 21_000, SPEED)  # what was collected beyond is not counted
     assert ahead.sps == pytest.approx(400.0 * (21_000 - 2048) / (40_000 - 2048), rel=0.01)
     assert ahead.cpu_s_per_million == pytest.approx(80.0 / 0.021)
 
@@ -55,11 +56,12 @@ def test_figures_of_known_notes(tmp_path: Path) -> None:
 def test_a_rollout_without_its_learning_is_no_rate(tmp_path: Path) -> None:
     """2048 steps in a second, then nine seconds without: the fastest two rollouts still hold two pauses."""
     import run
+    from settings import SPEED
 
     rollouts = ["\n".join(f"{1000 + 10 * i + t / 64:.3f} {2048 * i + 32 * t}" for t in range(1, 65)) for i in range(5)]
     (tmp_path / "a.txt").write_text("\n".join(rollouts) + "\n")
     watch: Any = SimpleNamespace(peak_bytes=0, cpu_s=0.0)
-    found = run.read(tmp_path, 0.5, watch, 10_240)
+    found = run.read(tmp_path, 0.5, watch, 10_240, SPEED)
     assert found.sps == pytest.approx(204.8, rel=0.01)
     assert found.max_sps == pytest.approx(204.8, rel=0.01)
 
@@ -74,6 +76,25 @@ def test_our_training_is_measured(tmp_path: Path) -> None:
     assert found.cpu_s_per_million > 50.0
 
 
+def test_when_a_success_was_reached(tmp_path: Path) -> None:
+    """Episodes of ten steps and a second; from the 51st on all are won: of 100 in a row 80 are with the 130th."""
+    import run
+
+    lines = [f"{1000.0 + i:.3f} {10 * i} {int(i > 50)} 0.0" for i in range(1, 201)]
+    (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
+    assert run.reached(*run.table(tmp_path), 0.8) == (pytest.approx(129 / 60.0), 1300)
+    assert run.reached(*run.table(tmp_path), 1.0) == (pytest.approx(149 / 60.0), 1500)
+    (tmp_path / "a.txt").write_text("\n".join(lines[:120]) + "\n")
+    assert run.reached(*run.table(tmp_path), 0.8) is None
+
+
+def test_where_learning_is_measured_a_run_ends_with_its_success(tmp_path: Path) -> None:
+    import run
+
+    found = run.measure(Path(sys.executable), "tpsrl", "learn_pick", 10**9, seed=0, success=0.0, limit_s=300.0)
+    assert found.until_steps is not None and found.until_steps < 10**5
+
+
 def test_a_run_that_takes_too_long_is_measured_up_to_there(tmp_path: Path) -> None:
     import run
 
@@ -84,13 +105,14 @@ def test_a_run_that_takes_too_long_is_measured_up_to_there(tmp_path: Path) -> No
 
 def test_a_run_that_is_too_short_is_told(tmp_path: Path) -> None:
     import run
+    from settings import SPEED
 
     watch: Any = SimpleNamespace(peak_bytes=0, cpu_s=0.0)
     with pytest.raises(RuntimeError, match="made 0 steps, not more than a rollout"):
-        run.read(tmp_path, 0.5, watch, 10_000)
+        run.read(tmp_path, 0.5, watch, 10_000, SPEED)
     (tmp_path / "a.txt").write_text("1000.0 32\n1001.0 64\n")
     with pytest.raises(RuntimeError, match="made 64 steps, not more than a rollout"):
-        run.read(tmp_path, 0.5, watch, 10_000)
+        run.read(tmp_path, 0.5, watch, 10_000, SPEED)
 
 
 def test_what_fails_is_told(tmp_path: Path) -> None:
@@ -146,8 +168,9 @@ def test_cartpole_is_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_peers_network_takes_any_leading_dimensions(leading: tuple[int, ...]) -> None:
     """TorchRL asks for a single step without any."""
     from features import Features
+    from settings import SPEED
 
-    network = Features(spaces.Box(-1.0, 1.0, (5,)), spaces.Box(0.0, 1.0, (40, 48, 1)))
+    network = Features(SPEED, spaces.Box(-1.0, 1.0, (5,)), spaces.Box(0.0, 1.0, (40, 48, 1)))
     vector, image = torch.randn(*leading, 5), torch.rand(*leading, 40, 48, 1)
     found = network(vector, image)
     assert found.shape == (*leading, 128)

@@ -494,7 +494,7 @@ def plan_command(scenario: str, split: str, episode: int, nav_skill: bool, pddl:
             raise BadInput(f"--habitat: {error}") from error
     scene = load_scene(start.scene_seed)
     if pddl:
-        click.echo(domain_pddl() + "\n" + problem_pddl(start, scene), nl=False)
+        click.echo(domain_pddl(nav_skill) + "\n" + problem_pddl(start, scene), nl=False)
         return
     table = Table(title=f"{scenario}, {split} episode {episode}")
     for heading in ("", "action", "skill", "interaction"):

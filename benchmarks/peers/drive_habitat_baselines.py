@@ -14,7 +14,6 @@ sys.modules |= {name: MagicMock() for name in ("torchvision", "torchvision.trans
 import gym
 import habitat
 import numpy as np
-import settings
 import tasks
 from features import Features
 from habitat.config import read_write
@@ -25,6 +24,9 @@ from habitat_baselines.rl.models.rnn_state_encoder import build_rnn_state_encode
 from habitat_baselines.rl.ppo.policy import Net, NetPolicy
 from habitat_baselines.rl.ver.ver_trainer import VERTrainer
 from omegaconf import OmegaConf
+from settings import of
+
+settings = of(sys.argv[1])
 
 # Its worker processes import this file again, and find these by name.
 
@@ -76,15 +78,15 @@ def _older(space):
 class Recurrent(Net):
     """`Features` -> LSTM."""
 
-    output_size = recurrent_hidden_size = perception_embedding_size = settings.LSTM
+    output_size = recurrent_hidden_size = perception_embedding_size = settings.lstm
     visual_encoder = None
     is_blind = False
 
     def __init__(self, keys):
         super().__init__()
         self._vector = "vector" if "vector" in keys else "obs"
-        self.features = Features(keys[self._vector], keys.get("image"))
-        self.state_encoder = build_rnn_state_encoder(settings.HIDDEN, settings.LSTM, "lstm")
+        self.features = Features(settings, keys[self._vector], keys.get("image"))
+        self.state_encoder = build_rnn_state_encoder(settings.hidden, settings.lstm, "lstm")
 
     @property
     def num_recurrent_layers(self):
@@ -114,7 +116,7 @@ def main():
         config.habitat.dataset.type, config.habitat.dataset.content_scenes = "nothing", ["none"]
         given = {
             "trainer_name": "ver",
-            "num_environments": settings.NUM_ENVS,
+            "num_environments": settings.num_envs,
             "total_num_steps": steps,
             "num_updates": -1,
             "num_checkpoints": 1,
@@ -124,20 +126,20 @@ def main():
             "verbose": False,
             "rl.policy.main_agent.name": "peer",
             "rl.policy.main_agent.action_distribution_type": "gaussian",
-            "rl.policy.main_agent.action_dist.log_std_init": float(np.log(settings.INITIAL_STD)),
+            "rl.policy.main_agent.action_dist.log_std_init": float(np.log(settings.initial_std)),
             "rl.policy.main_agent.action_dist.use_std_param": True,
             "rl.policy.main_agent.action_dist.action_activation": "",
-            "rl.ppo.clip_param": settings.CLIP,
-            "rl.ppo.ppo_epoch": settings.EPOCHS,
-            "rl.ppo.num_mini_batch": settings.MINI_BATCHES,
-            "rl.ppo.value_loss_coef": 2 * settings.VALUE_COEF,  # it is halved
-            "rl.ppo.entropy_coef": settings.ENTROPY_COEF,
-            "rl.ppo.lr": settings.LEARNING_RATE,
-            "rl.ppo.eps": settings.ADAM_EPS,
-            "rl.ppo.max_grad_norm": settings.MAX_GRAD_NORM,
-            "rl.ppo.num_steps": settings.ROLLOUT,
-            "rl.ppo.gamma": settings.GAMMA,
-            "rl.ppo.tau": settings.GAE_LAMBDA,
+            "rl.ppo.clip_param": settings.clip,
+            "rl.ppo.ppo_epoch": settings.epochs,
+            "rl.ppo.num_mini_batch": settings.mini_batches,
+            "rl.ppo.value_loss_coef": 2 * settings.value_coef,  # it is halved
+            "rl.ppo.entropy_coef": settings.entropy_coef,
+            "rl.ppo.lr": settings.learning_rate,
+            "rl.ppo.eps": settings.adam_eps,
+            "rl.ppo.max_grad_norm": settings.max_grad_norm,
+            "rl.ppo.num_steps": settings.rollout,
+            "rl.ppo.gamma": settings.gamma,
+            "rl.ppo.tau": settings.gae_lambda,
             "rl.ppo.use_normalized_advantage": True,
             "rl.ppo.use_clipped_value_loss": False,
             "rl.ver.num_inference_workers": 1,

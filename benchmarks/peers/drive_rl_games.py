@@ -6,7 +6,6 @@ import tempfile
 from functools import partial
 
 import numpy as np
-import settings
 import tasks
 import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
@@ -16,8 +15,11 @@ from rl_games.common import env_configurations, vecenv
 from rl_games.common.algo_observer import AlgoObserver
 from rl_games.common.ivecenv import IVecEnv
 from rl_games.torch_runner import Runner
+from settings import of
 
 from ver_core.encoders import small_cnn
+
+settings = of(sys.argv[1])
 
 
 class Envs(IVecEnv):
@@ -46,8 +48,8 @@ class Policy(A2CBuilder.Network):
         cnn = None
         if isinstance(input_shape, dict):
             height, width, channels = input_shape["image"]
-            cnn = small_cnn(channels, height, width, settings.IMAGE_FEATURES)
-            input_shape = (settings.IMAGE_FEATURES + input_shape["vector"][0],)
+            cnn = small_cnn(channels, height, width, settings.image_features)
+            input_shape = (settings.image_features + input_shape["vector"][0],)
         super().__init__(params, input_shape=input_shape, **kwargs)
         self.image = cnn  # not before, as rl_games would set its biases
 
@@ -68,23 +70,23 @@ class AdamEps(AlgoObserver):
 
     def after_init(self, algo):
         for group in algo.optimizer.param_groups:
-            group["eps"] = settings.ADAM_EPS
+            group["eps"] = settings.adam_eps
 
 
 def main():
     task, steps, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.manual_seed(seed)  # rl_games takes a seed of 0 for none
-    envs = AsyncVectorEnv([partial(tasks.make, task)] * settings.NUM_ENVS, autoreset_mode=AutoresetMode.SAME_STEP)
+    envs = AsyncVectorEnv([partial(tasks.make, task)] * settings.num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
     vecenv.register("peer", lambda name, number: Envs(envs, seed))
     env_configurations.register("peer", {"vecenv_type": "peer"})
     model_builder.register_network("peer", Builder)
-    plain, log_std = {"name": "default"}, math.log(settings.INITIAL_STD)
+    plain, log_std = {"name": "default"}, math.log(settings.initial_std)
     actor = {"mu_activation": "None", "mu_init": plain, "sigma_activation": "None", "fixed_sigma": True}
     actor["sigma_init"] = {"name": "const_initializer", "val": log_std}
     network = {
         "name": "peer",
-        "mlp": {"units": [settings.HIDDEN], "activation": "tanh", "initializer": plain},
-        "rnn": {"name": "lstm", "units": settings.LSTM, "layers": 1},
+        "mlp": {"units": [settings.hidden], "activation": "tanh", "initializer": plain},
+        "rnn": {"name": "lstm", "units": settings.lstm, "layers": 1},
         "space": {"continuous": actor},
     }
     config = {
@@ -93,24 +95,24 @@ def main():
         "save_best_after": 10**9,
         "device": "cpu",
         "torch_compile": False,
-        "num_actors": settings.NUM_ENVS,
+        "num_actors": settings.num_envs,
         "max_frames": steps,
-        "horizon_length": settings.ROLLOUT,
-        "seq_length": settings.ROLLOUT,
-        "minibatch_size": settings.NUM_ENVS * settings.ROLLOUT // settings.MINI_BATCHES,
-        "mini_epochs": settings.EPOCHS,
-        "learning_rate": settings.LEARNING_RATE,
+        "horizon_length": settings.rollout,
+        "seq_length": settings.sequence,
+        "minibatch_size": settings.batch,
+        "mini_epochs": settings.epochs,
+        "learning_rate": settings.learning_rate,
         "lr_schedule": "constant",
-        "gamma": settings.GAMMA,
-        "tau": settings.GAE_LAMBDA,
-        "e_clip": settings.CLIP,
+        "gamma": settings.gamma,
+        "tau": settings.gae_lambda,
+        "e_clip": settings.clip,
         "clip_value": False,
-        "critic_coef": 2 * settings.VALUE_COEF,  # rl_games halves it
-        "entropy_coef": settings.ENTROPY_COEF,
+        "critic_coef": 2 * settings.value_coef,  # rl_games halves it
+        "entropy_coef": settings.entropy_coef,
         "bounds_loss_coef": 0.0,
         "truncate_grads": True,
-        "grad_norm": settings.MAX_GRAD_NORM,
-        "normalize_input": False,
+        "grad_norm": settings.max_grad_norm,
+        "normalize_input": settings.normalize,
         "normalize_value": False,
         "normalize_advantage": True,
         "value_bootstrap": True,
@@ -118,7 +120,7 @@ def main():
         "reward_shaper": {},
     }
     params = {"algo": {"name": "a2c_continuous"}, "model": {"name": "continuous_a2c_logstd"}, "network": network}
-    params |= {"seed": seed, "torch_threads": settings.learning_threads(task)}
+    params |= {"seed": seed, "torch_threads": settings.learner_threads}
     runner = Runner(AdamEps())
     with tempfile.TemporaryDirectory() as folder:
         runner.load({"params": {**params, "config": {**config, "train_dir": folder}}})

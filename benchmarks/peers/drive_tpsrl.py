@@ -4,8 +4,10 @@ import os
 import sys
 from functools import partial
 
-import settings
 import tasks
+from settings import of
+
+settings = of(sys.argv[1])
 
 
 def main() -> None:
@@ -15,34 +17,36 @@ def main() -> None:
     task, steps, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     train = TrainConfig(
         total_steps=steps,
-        num_envs=settings.NUM_ENVS,
-        rollout_length=settings.ROLLOUT,
-        epochs=settings.EPOCHS,
-        mini_batches=settings.MINI_BATCHES,
-        learning_rate=settings.LEARNING_RATE,
-        final_learning_rate=settings.LEARNING_RATE,
-        adam_eps=settings.ADAM_EPS,
-        gamma=settings.GAMMA,
-        gae_lambda=settings.GAE_LAMBDA,
-        clip=settings.CLIP,
-        value_coef=2 * settings.VALUE_COEF,  # ours is halved
-        entropy_coef=settings.ENTROPY_COEF,
+        num_envs=settings.num_envs,
+        rollout_length=settings.rollout,
+        epochs=settings.epochs,
+        mini_batches=settings.mini_batches,
+        learning_rate=settings.learning_rate,
+        final_learning_rate=settings.learning_rate,
+        adam_eps=settings.adam_eps,
+        gamma=settings.gamma,
+        gae_lambda=settings.gae_lambda,
+        clip=settings.clip,
+        value_coef=2 * settings.value_coef,  # ours is halved
+        entropy_coef=settings.entropy_coef,
         learn_entropy_coef=False,
         normalize_advantage=True,
-        max_grad_norm=settings.MAX_GRAD_NORM,
+        sequence_length=settings.sequence,
+        max_grad_norm=settings.max_grad_norm,
         # One process for each environment that sleeps, one for each core where they compute.
-        envs_per_worker=1 if task == "synthetic" else settings.NUM_ENVS // (os.cpu_count() or 1),
-        learner_threads=settings.learning_threads(task),
-        min_batch=1 if task == "synthetic" else settings.NUM_ENVS // 2,
+        envs_per_worker=1 if task == "synthetic" else settings.num_envs // (os.cpu_count() or 1),
+        learner_threads=settings.learner_threads,
+        min_batch=1 if task == "synthetic" else settings.num_envs // 2,
         seed=seed,
     )
     policy = PolicyConfig(
-        visual_size=settings.IMAGE_FEATURES,
-        mlp=[settings.HIDDEN],
+        visual_size=settings.image_features,
+        mlp=[settings.hidden],
         rnn_layers=1,
-        rnn_size=settings.LSTM,
+        rnn_size=settings.lstm,
         previous_action=False,
-        initial_std=settings.INITIAL_STD,
+        initial_std=settings.initial_std,
+        normalize_vectors=settings.normalize,
     )
     Trainer(partial(tasks.make, task), train, policy, show_progress=False).train()
 

@@ -6,8 +6,9 @@ one at a time. What is counted comes from outside: the environments' own notes (
 sps: environment steps by time, from the moment that each environment has made a rollout's steps (starting up is not
 counted) to the end; those beyond the steps that were asked for are not counted, as nobody learns from them. max_sps: of
 the fastest tenth of the steps, or two rollouts if that is more. success, return: of the last fifth of the steps'
-episodes. until: minutes of training until 100 episodes in a row had --success among them; memory: the most that all
-processes held at once (PSS); cpu: seconds of all processes for a million steps.
+episodes. until: minutes and steps of training until 100 episodes in a row had --success among them (tasks whose name
+begins with learn_ end there); memory: the most that all processes held at once (PSS); cpu: seconds of all processes for
+a million steps.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-import settings
+from settings import Settings, of
 from tasks import LOG_VARIABLE, ROOT, TASKS
 
 HERE = Path(__file__).parent
@@ -35,6 +36,9 @@ PEERS = ("tpsrl", "sample_factory", "sb3", "rl_games", "torchrl")
 HABITAT = "habitat_baselines"
 """Is measured where the interpreter of an environment with habitat-sim is named; pip cannot make one."""
 STEPS = {"synthetic": 25_000, "pick": 100_000, "open_fridge": 150_000, "pick_depth": 20_000, "cartpole": 300_000}
+STEPS |= {"learn_pick": 3_000_000, "learn_open_fridge": 3_000_000}
+LOOK_EVERY_S = 15.0
+"""A training that ends with its success is looked at so often."""
 TORCH = "torch==2.13.0"
 
 
@@ -50,6 +54,7 @@ class Run:
     success: float
     mean_return: float
     until_min: float | None
+    until_steps: int | None
     memory_mb: float
     cpu_s_per_million: float
 
@@ -81,9 +86,7 @@ def measure(
         watch = Watch(process.pid)
         watch.start()
         try:
-            code = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            code = 0
+            code = _wait(process, Path(notes), limit_s, success if task.startswith("learn_") else None)
         finally:
             watch.done.set()
             watch.join()
@@ -91,8 +94,19 @@ def measure(
         if code != 0:
             said.seek(0)
             raise RuntimeError(f"{peer} on {task} ended with {code}: {said.read()[-3000:].decode(errors='replace')}")
-        ahead = -steps % (settings.NUM_ENVS * settings.ROLLOUT)
-        return read(Path(notes), success, watch, steps + ahead)
+        return read(Path(notes), success, watch, steps + -steps % of(task).steps, of(task))
+
+
+def _wait(process: subprocess.Popen[bytes], notes: Path, limit_s: float | None, success: float | None) -> int:
+    """Wait until a system is done, its time is over, or its episodes are successful enough; return its exit code."""
+    end = time.monotonic() + (limit_s or float("inf"))
+    while True:
+        left_s = max(0.0, end - time.monotonic())
+        try:
+            return process.wait(min(left_s, LOOK_EVERY_S))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= end or (success is not None and reached(*table(notes), success) is not None):
+                return 0
 
 
 class Watch(threading.Thread):
@@ -126,62 +140,81 @@ class Watch(threading.Thread):
             self.peak_bytes = max(self.peak_bytes, held)
 
 
-def read(notes: Path, success: float, watch: Watch, learnt: int) -> Run:
-    """Work out the figures from the environments' notes; raises `RuntimeError` if they are too few.
-
-    learnt: how many steps were asked for; more may have been collected.
-    """
+def table(notes: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the environments' notes, a row each in the order of time (time, environment, its steps, and of an episode
+    that ended: won, return), and the steps that all had made by then."""
     rows = []  # time, environment, its steps, and of an episode that ended: won, return
     for number, file in enumerate(sorted(notes.glob("*.txt"))):
         for line in file.read_text().splitlines():
             fields = [float(value) for value in line.split()]
             rows.append([fields[0], number, fields[1], *(fields[2:] or (np.nan, np.nan))])
-    table = np.array(sorted(rows)).reshape(-1, 5)
-    at, last = table[:, 0], {}
-    total = np.zeros(len(table))
-    for i, (_, number, made) in enumerate(table[:, :3]):
+    noted = np.array(sorted(rows)).reshape(-1, 5)
+    last: dict[float, float] = {}
+    total = np.zeros(len(noted))
+    for i, (_, number, made) in enumerate(noted[:, :3]):
         total[i] = (total[i - 1] if i else 0.0) + made - last.get(number, 0.0)
         last[number] = made
-    first = int(np.searchsorted(total, settings.NUM_ENVS * settings.ROLLOUT))
-    if first >= len(table) - 1:
-        raise RuntimeError(f"it made {int(total[-1]) if len(table) else 0} steps, not more than a rollout")
+    return noted, total
+
+
+def reached(noted: np.ndarray, total: np.ndarray, success: float) -> tuple[float, int] | None:
+    """Return after how many minutes and steps 100 episodes in a row had so much success among them, if they had."""
+    ended = np.flatnonzero(~np.isnan(noted[:, 3]))
+    if len(ended) < 100:
+        return None
+    share = np.convolve(noted[ended, 3], np.ones(100) / 100, mode="valid")
+    enough = np.flatnonzero(share >= success - 1e-9)
+    if not len(enough):
+        return None
+    row = ended[enough[0] + 99]
+    return float(noted[row, 0] - noted[0, 0]) / 60.0, int(total[row])
+
+
+def read(notes: Path, success: float, watch: Watch, learnt: int, settings: Settings) -> Run:
+    """Work out the figures from the environments' notes; raises `RuntimeError` if they are too few.
+
+    learnt: how many steps were asked for; more may have been collected.
+    """
+    noted, total = table(notes)
+    at = noted[:, 0]
+    first = int(np.searchsorted(total, settings.steps))
+    if first >= len(noted) - 1:
+        raise RuntimeError(f"it made {int(total[-1]) if len(noted) else 0} steps, not more than a rollout")
     seconds, made = at[-1] - at[first], min(total[-1], learnt) - total[first]
     # Two rollouts, as one could be made without learning in between.
-    window = min(made, max(0.1 * made, 2 * settings.NUM_ENVS * settings.ROLLOUT))
+    window = min(made, max(0.1 * made, 2 * settings.steps))
     begins = np.flatnonzero((total >= total[first]) & (total + window <= total[first] + made))
     ends = np.searchsorted(total, total[begins] + window)
     best = ((total[ends] - total[begins]) / np.maximum(at[ends] - at[begins], 1e-9)).max()
-    ended = ~np.isnan(table[:, 3])
-    late = ended & (total >= 0.8 * total[-1])
-    won = table[ended, 3]
-    share = np.convolve(won, np.ones(100) / 100, mode="valid") if len(won) >= 100 else np.zeros(0)
-    reached = np.flatnonzero(share >= success)
-    until = float(at[ended][reached[0] + 99] - at[0]) / 60.0 if len(reached) else None
+    late = ~np.isnan(noted[:, 3]) & (total >= 0.8 * total[-1])
+    minutes, steps = reached(noted, total, success) or (None, None)
     return Run(
         int(total[-1]),
         float(at[-1] - at[0]),
         float(made / seconds),
         float(best),
         int(late.sum()),
-        float(table[late, 3].mean()) if late.any() else float("nan"),
-        float(table[late, 4].mean()) if late.any() else float("nan"),
-        until,
+        float(noted[late, 3].mean()) if late.any() else float("nan"),
+        float(noted[late, 4].mean()) if late.any() else float("nan"),
+        minutes,
+        steps,
         watch.peak_bytes / 2**20,
         watch.cpu_s / min(total[-1], learnt) * 1e6,
     )
 
 
 def report(task: str, runs: dict[str, list[Run]]) -> None:
-    print(f"\n{task}: {settings.NUM_ENVS} environments, {len(next(iter(runs.values())))} turns, medians")
+    print(f"\n{task}: {of(task).num_envs} environments, {len(next(iter(runs.values())))} turns, medians")
     columns = ("sps", "max_sps", "success", "mean_return", "episodes", "memory_mb", "cpu_s_per_million")
-    print(f"{'':>16}" + "".join(f"{column:>18}" for column in (*columns, "until_min", "steps")))
+    print(f"{'':>16}" + "".join(f"{column:>18}" for column in (*columns, "until_min", "until_steps", "steps")))
     middle = {
         peer: {c: float(np.median([getattr(r, c) for r in done])) for c in columns} for peer, done in runs.items()
     }
     for peer, done in runs.items():
         cells = [f"{middle[peer][c]:>18,.{3 if c in ('success', 'mean_return') else 0}f}" for c in columns]
-        until = [run.until_min for run in done if run.until_min is not None]
-        cells.append(f"{np.median(until):>18.1f}" if len(until) == len(done) else f"{'-':>18}")
+        for values, digits in (([run.until_min for run in done], 1), ([run.until_steps for run in done], 0)):
+            told = ("-" if value is None else f"{value:,.{digits}f}" for value in values)
+            cells.append(f"{' '.join(told):>18}")
         print(f"{peer:>16}" + "".join(cells) + f"{done[0].steps:>18,}")
     others = {peer: row["sps"] for peer, row in middle.items() if peer != "tpsrl"}
     if others and "tpsrl" in middle:

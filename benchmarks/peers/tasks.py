@@ -24,9 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 LOG_VARIABLE = "PEER_LOG"
-TASKS = ("synthetic", "pick", "open_fridge", "pick_depth", "cartpole")
+TASKS = ("synthetic", "pick", "open_fridge", "pick_depth", "cartpole", "learn_pick", "learn_open_fridge")
+"""`learn_`: how long it takes to a success; the others: how fast steps are made."""
 ACTION_REPEAT = 3
 """Control steps that an action is held for, as our training has it; a step here is one of these."""
+EASED = {"base_vel": (np.float32(0.6), np.float32(0.0)), "grip_action": (np.float32(1.0), np.float32(1.0))}
+"""Scale and offset of parts of the action where learning is measured."""
 _NOTE_EVERY = 32
 
 
@@ -41,14 +44,20 @@ def make(task: str) -> gymnasium.Env[Any, Any]:
     from skills import make_env
 
     obs = "depth" if task.endswith("_depth") else "laser"
-    return Noted(Flat(make_env(task.removesuffix("_depth"), split="train", obs=obs, action_repeat=ACTION_REPEAT)))
+    skill = task.removesuffix("_depth").removeprefix("learn_")
+    env = make_env(skill, split="train", obs=obs, action_repeat=ACTION_REPEAT)
+    return Noted(Flat(env, eased=task.startswith("learn_")))
 
 
 class Flat(gymnasium.Env[Any, Any]):
-    """A skill's task with its observations and its actions in one box each; an image (H, W, C) stays apart."""
+    """A skill's task with its observations and its actions in one box each; an image (H, W, C) stays apart.
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        self._env = env
+    eased: what our own recipe sets apart for parts of the action is so for all: the base is moved by less than the arm,
+    and the suction holds on unless it is told to let go with all decision.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], eased: bool = False) -> None:
+        self._env, self._eased = env, eased
         keys, parts = env.observation_space, env.action_space
         assert isinstance(keys, spaces.Dict) and isinstance(parts, spaces.Dict)
         self._vectors = [key for key, box in keys.items() if len(box.shape or ()) == 1]
@@ -70,6 +79,9 @@ class Flat(gymnasium.Env[Any, Any]):
         for key, size in self._parts:
             parts[key] = clipped[begin : begin + size]
             begin += size
+            if self._eased and key in EASED:
+                scale, offset = EASED[key]
+                parts[key] = scale * parts[key] + offset
         seen, reward, terminated, truncated, info = self._env.step(parts)
         return self._flat(seen), float(reward), terminated, truncated, {"success": bool(info["success"])}
 

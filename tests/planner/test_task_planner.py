@@ -24,11 +24,12 @@ def start(scenario: str, index: int) -> tuple[Episode, Scene]:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("index", range(3))
-def test_every_step_is_applicable_and_the_goal_is_reached(scenario: str, index: int) -> None:
+@pytest.mark.parametrize("nav_skill", [True, False])
+def test_every_step_is_applicable_and_the_goal_is_reached(scenario: str, index: int, nav_skill: bool) -> None:
     episode, scene = start(scenario, index)
-    world = World(domain_pddl(), problem_pddl(episode, scene))
+    world = World(domain_pddl(nav_skill), problem_pddl(episode, scene))
     assert not world.goal_reached()
-    for step in plan(episode, scene):
+    for step in plan(episode, scene, nav_skill):
         world.apply(step.action)
     assert world.goal_reached()
 
@@ -73,8 +74,9 @@ def test_goals_are_the_objects_starts_and_goals() -> None:
         assert {s.goal.object for s in (to_object, pick, to_goal, place)} == {target.object}
 
 
-def test_nonav_drops_navigate_only() -> None:
-    episode, scene = start("set_table", 1)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_nonav_is_the_same_plan_without_navigate(scenario: str) -> None:
+    episode, scene = start(scenario, 1)
     kept = [s for s in plan(episode, scene) if s.skill != "navigate"]
     assert plan(episode, scene, nav_skill=False) == kept
 

@@ -579,7 +579,7 @@ def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -
     plain = make_env(skill, "train", base_movement=base_movement, index=3)
     told = make_env(skill, "train", base_movement=base_movement, index=3, critic_state=True)
     task: Any = told.unwrapped
-    secrets = {"critic_state"} | ({"shortest_path"} if skill == "navigate" else set())
+    secrets = {"critic_state", "surroundings"}
     assert not secrets & set(task.observed_space("laser").spaces)
     assert set(told.observation_space.spaces) - set(plain.observation_space.spaces) == secrets
     seen, told_seen = plain.reset(seed=0)[0], told.reset(seed=0)[0]
@@ -598,12 +598,12 @@ def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -
     told.close()
 
 
-def test_the_shortest_path_leads_to_the_goal() -> None:
+def test_the_way_leads_to_the_goal() -> None:
     """Moved where it points, 0.2 m at a time, the base gets there in little more than the length that it told."""
     env: Any = make_env("navigate", "train", critic_state=True).unwrapped
     for index in (0, 5, 9):
         env.reset(options={"index": index})
-        length = env.observation()["shortest_path"][2]
+        length = env.observation()["surroundings"][2]
         assert length == pytest.approx(env.measure(env._common(0.0, 0.0)).floor_m)
         base, gone = env.sim.base, 0.0
         while (told := env._floor.way(base))[2] > 0.3:
@@ -612,6 +612,28 @@ def test_the_shortest_path_leads_to_the_goal() -> None:
             gone += 0.2
             assert gone < 1.3 * length + 0.5
         assert gone > 0.7 * length - 0.5
+
+
+def test_where_the_handle_is_told_to_be() -> None:
+    """In the base's frame, wherever the drawer is; the front looks along the way that it comes out."""
+    env: Any = make_env("open_cabinet", "train", critic_state=True).unwrapped
+    env.reset(options={"index": 2})
+    name, places = env.goal.articulation, []
+    for position in (0.0, 0.3):
+        env.sim.data.qpos[env.sim._joint_qpos[name]] = position
+        mujoco.mj_forward(env.sim.model, env.sim.data)
+        told = env.observation()["surroundings"]
+        x, y, yaw = env.sim.base
+        ahead, left = (
+            math.cos(yaw) * told[0] - math.sin(yaw) * told[1],
+            math.sin(yaw) * told[0] + math.cos(yaw) * told[1],
+        )
+        places.append(np.array((x + ahead, y + left, told[2])))
+        np.testing.assert_allclose(places[-1], env.sim.handle_pos(name), atol=1e-5)
+        assert told[3] == pytest.approx(position)
+    out = (places[1] - places[0])[:2] / 0.3
+    looks = math.atan2(told[5], told[4]) + yaw
+    np.testing.assert_allclose(out, (math.cos(looks), math.sin(looks)), atol=1e-4)
 
 
 def test_the_critics_state_tells_where_things_are() -> None:
