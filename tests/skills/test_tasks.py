@@ -17,6 +17,7 @@ from hab.arm import resting_near
 from hab.episodes import POLICIES, SKILLS, load_grid, load_scene
 from hab.mapping import LaserMap
 from hab.measures import OPEN_SLACK, at_rest, ee_in_base
+from hab.observation_sets import CRITIC_KEYS, OBSERVATION_SETS
 from hab.openings import grid_with_openings, handle_at, opened_boxes
 from hab.scene import DRAWER_OPEN_M
 from skills import TASKS, make_env
@@ -785,11 +786,13 @@ def test_a_demonstration_stops_where_stopping_is_right() -> None:
 def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -> None:
     """It is an observation beside the policy's, of what only the simulator knows, and changes nothing else."""
     plain = make_env(skill, "train", base_movement=base_movement, index=3)
-    told = make_env(skill, "train", base_movement=base_movement, index=3, critic_state=True)
+    told = make_env(skill, "train", base_movement=base_movement, index=3, critic_keys=CRITIC_KEYS)
     task: Any = told.unwrapped
-    assert "critic_state" not in task.observed_space("laser+map").spaces
-    secrets = {"critic_state"} | {"surroundings"}
-    assert "surroundings" not in task.observed_space("laser+map").spaces
+    secrets = set(CRITIC_KEYS)
+    assert not any(secrets & set(task.observed_space(obs).spaces) for obs in OBSERVATION_SETS)
+    for key in CRITIC_KEYS:
+        one = make_env(skill, "train", base_movement=base_movement, index=3, critic_keys=[key])
+        assert set(one.observation_space.spaces) - set(plain.observation_space.spaces) == {key}
     assert set(told.observation_space.spaces) - set(plain.observation_space.spaces) == secrets
     seen, told_seen = plain.reset(seed=0)[0], told.reset(seed=0)[0]
     plain.action_space.seed(1)
@@ -809,7 +812,7 @@ def test_the_critics_state_is_not_the_policys(skill: str, base_movement: bool) -
 
 def test_the_way_leads_to_the_goal() -> None:
     """Moved where it points, 0.2 m at a time, the base gets there in little more than the length that it told."""
-    env: Any = make_env("navigate", "train", critic_state=True).unwrapped
+    env: Any = make_env("navigate", "train", critic_keys=CRITIC_KEYS).unwrapped
     for index in (0, 5, 9):
         env.reset(options={"index": index})
         length = env.observation()["surroundings"][2]
@@ -825,7 +828,7 @@ def test_the_way_leads_to_the_goal() -> None:
 
 def test_where_the_handle_is_told_to_be() -> None:
     """In the base's frame, wherever the drawer is; the front looks along the way that it comes out."""
-    env: Any = make_env("open_cabinet", "train", critic_state=True).unwrapped
+    env: Any = make_env("open_cabinet", "train", critic_keys=CRITIC_KEYS).unwrapped
     env.reset(options={"index": 2})
     name, places = env.goal.articulation, []
     for position in (0.0, 0.3):
@@ -847,7 +850,7 @@ def test_where_the_handle_is_told_to_be() -> None:
 
 def test_the_critics_state_tells_where_things_are() -> None:
     """Pick's object is moved: the policy's sensors go on telling where it was, the critic's state where it is."""
-    env = make_env("pick", "train", index=3, critic_state=True)
+    env = make_env("pick", "train", index=3, critic_keys=CRITIC_KEYS)
     env.reset(seed=0)
     task: Any = env.unwrapped
     name, before = task.goal.object, task.observation()
