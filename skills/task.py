@@ -260,6 +260,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     @abstractmethod
     def succeeded(self, now: S, action: Action) -> bool: ...
 
+    def success_reward(self, now: S) -> float:
+        """Return what a success is worth."""
+        return SUCCESS_REWARD
+
     @abstractmethod
     def failure(self, was: S, now: S, action: Action) -> str:
         """Return why the episode ends without success ("" while it goes on)."""
@@ -340,7 +344,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             reason = "excessive force"
             terms["force_end"] = -FORCE_END_PEN
         if success:
-            terms["success"] = SUCCESS_REWARD
+            terms["success"] = self.success_reward(now)
         if reason:
             # To fail at once must not be the cheapest way to fail, or it is what is learnt first.
             terms["failure"] = self.slack_reward * (self.max_steps - self.steps)
