@@ -5,6 +5,7 @@ Importing it registers the tasks with gymnasium.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -40,7 +41,7 @@ def make_env(
     chain_states: str = "",
     retries: float = 0.0,
     sim: str = "mujoco",
-    critic_state: bool = False,
+    critic_keys: Sequence[str] = (),
 ) -> gymnasium.Env[Any, Any]:
     """Return a skill's task (the arguments: skills/task.py); `index` fixes its start state (None: drawn)."""
     if skill not in TASKS:
@@ -58,7 +59,7 @@ def make_env(
         chain_states=chain_states,
         retries=retries,
         sim=sim,
-        critic_state=critic_state,
+        critic_keys=critic_keys,
     )
 
 

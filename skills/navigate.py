@@ -35,7 +35,7 @@ from skills.starts import (
     working_places,
     working_pose,
 )
-from skills.task import Common, SkillTask, State
+from skills.task import SUCCESS_REWARD, Common, SkillTask, State
 
 HELD_PROBABILITY = 0.167
 MIN_START_M = 3.0
@@ -46,6 +46,8 @@ LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
 """So far from its resting position a skill's last step leaves the hand, and with such pitches."""
 WORKING_SHARE = 0.7
 """Share of the chain's start states that are within the arm's reach of what was worked at."""
+NEARNESS_REWARD, LEAST_REWARD = 3.0, 2.0
+"""What a metre short of where one would work at the target takes off a success, and what is left of it at least."""
 LOOK_AHEAD_M, WAY_SIZE = 1.0, 3
 TOO_FAR, FACING_AWAY = "stopped too far", "facing away"
 _CANDIDATES = 40
@@ -138,6 +140,10 @@ class Navigate(SkillTask[NavigateState]):
 
     def succeeded(self, now: NavigateState, action: Action) -> bool:
         return stop_called(action) and now.goal_m < NAV_DISTANCE_M and now.angle_rad < NAV_ANGLE_RAD
+
+    def success_reward(self, now: NavigateState) -> float:
+        """Reward stopping near to where one would work at the target: the next skill begins where this one stops."""
+        return max(LEAST_REWARD, SUCCESS_REWARD - NEARNESS_REWARD * now.floor_m)
 
     def failure(self, was: NavigateState, now: NavigateState, action: Action) -> str:
         if was.held and not now.held:

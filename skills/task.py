@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -123,12 +123,12 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         chain_states: str = "",
         retries: float = 0.0,
         sim: str = "mujoco",
-        critic_state: bool = False,
+        critic_keys: Sequence[str] = (),
     ) -> None:
         """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
         hand takes or loses something, more (unless it is 1) while the task acts itself.
 
-        `critic_state`: show `CRITIC_KEYS`, too, which are for training and not for any policy.
+        `critic_keys`: which of `CRITIC_KEYS` to show, too; they are for training and not for any policy.
 
         `starts`: which kind of start states the task's own are, "near" for Pick and Place alone.
 
@@ -147,11 +147,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.sim = make_simulator(sim, films=render_mode == "rgb_array")
         self.action_space = action_space(self.action_parts(base_movement))
         self.observation_space = self.observed_space(obs)
-        if critic_state:
-            sizes = {CRITIC_STATE: _CRITIC_SIZE + len(self.critic_measures), SURROUNDINGS: self.surroundings_size}
-            told = {key: sensors.vector_space(size) for key, size in sizes.items()}
-            self.observation_space = spaces.Dict({**self.observation_space.spaces, **told})
-        self._tells_critic = critic_state
+        sizes = {CRITIC_STATE: _CRITIC_SIZE + len(self.critic_measures), SURROUNDINGS: self.surroundings_size}
+        told = {key: sensors.vector_space(sizes[key]) for key in critic_keys}
+        self.observation_space = spaces.Dict({**self.observation_space.spaces, **told})
+        self._critic_keys = tuple(critic_keys)
         self.goal = Goal((0.0, 0.0, 0.0))
 
     @classmethod
@@ -198,6 +197,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     @abstractmethod
     def succeeded(self, now: S, action: Action) -> bool: ...
+
+    def success_reward(self, now: S) -> float:
+        """Return what a success is worth."""
+        return SUCCESS_REWARD
 
     @abstractmethod
     def failure(self, was: S, now: S, action: Action) -> str:
@@ -275,7 +278,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             reason = "excessive force"
             terms["force_end"] = -FORCE_END_PEN
         if success:
-            terms["success"] = SUCCESS_REWARD
+            terms["success"] = self.success_reward(now)
         if reason:
             # To fail at once must not be the cheapest way to fail, or it is what is learnt first.
             terms["failure"] = self.slack_reward * (self.max_steps - self.steps)
@@ -354,8 +357,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def observation(self) -> Observation:
         """Read what it sees now."""
         read = self.observe(self.sim, self.obs, self._goal_position)
-        if self._tells_critic:
+        if CRITIC_STATE in self._critic_keys:
             read[CRITIC_STATE] = self._critic_state()
+        if SURROUNDINGS in self._critic_keys:
             read[SURROUNDINGS] = np.array(self.surroundings(), np.float32)
         return read
 

@@ -73,7 +73,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "chain_states": config.chain_states,
         "retries": config.retries,
         "sim": config.sim,
-        "critic_state": any(key in CRITIC_KEYS for key in config.policy.critic_keys),
+        "critic_keys": tuple(key for key in CRITIC_KEYS if key in config.policy.critic_keys),
     }
     try:
         trainer = Trainer(
@@ -116,7 +116,8 @@ def _with_initial_weights(config: TrainSkillConfig) -> TrainSkillConfig:
     if change := changed_key(theirs, mine, ()):
         key, old, new = change
         raise BadInput(f"{key}={new}: the policy in {config.initial_weights} has {key}={old}; give that")
-    if config.policy.critic_mlp and not config.train.critic_warmup and not any(map(is_critics, weights)):
+    same_critic = any(map(is_critics, weights)) and _critic(entry.config.policy) == _critic(config.policy)
+    if config.policy.critic_mlp and not config.train.critic_warmup and not same_critic:
         config = replace(config, train=replace(config.train, critic_warmup=CRITIC_WARMUP))
     return replace(config, initial_weights=str(entry.folder))
 
@@ -134,11 +135,16 @@ def _actor(policy: PolicyConfig) -> PolicyConfig:
     return replace(policy, **{name: getattr(PolicyConfig(), name) for name in fresh})
 
 
+def _critic(policy: PolicyConfig) -> tuple[list[int], list[str], list[str]]:
+    """Return of a policy's configuration what its critic's weights depend on."""
+    return policy.critic_mlp, policy.critic_keys, policy.predicted_keys
+
+
 def _take_weights(folder: Path, out: Path, policy: RecurrentPolicy) -> None:
     """Give the policy another one's weights, and keep what is known of their training."""
     weights = load_file(folder / WEIGHTS)
-    if policy.critic is None or not any(map(is_critics, weights)):
-        fresh = {name: tensor for name, tensor in policy.state_dict().items() if is_critics(name)}
+    fresh = {name: tensor for name, tensor in policy.state_dict().items() if is_critics(name)}
+    if fresh.keys() != {name for name in weights if is_critics(name)}:
         weights = {**without_critic(weights), **fresh}
     try:
         policy.load_state_dict(weights)

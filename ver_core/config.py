@@ -77,7 +77,9 @@ class PolicyConfig:
             raise ConfigError("policy.critic_keys: only a critic of its own can read them; set policy.critic_mlp too")
         for name in self.predicted_keys:
             if name not in self.critic_keys:
-                raise ConfigError(f"policy.predicted_keys: {name} is none of policy.critic_keys")
+                raise ConfigError(
+                    f"policy.predicted_keys: {name} is none of policy.critic_keys; add it there, or leave it out here"
+                )
         if self.rnn_layers < 0:
             raise ConfigError(f"policy.rnn_layers={self.rnn_layers}: must be 0 (no LSTM) or more")
 

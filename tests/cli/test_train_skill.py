@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file
 
 from configs.schema import ConfigError, load_train_config, read_train_config, train_config_yaml
+from hab.observation_sets import CRITIC_KEYS
 from skills import TASKS, make_env
 from skills.training import fit_policy
 from ver_core.policy import RecurrentPolicy
@@ -103,7 +104,7 @@ def steps_logged(folder: Path) -> list[int]:
 def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool) -> None:
     config = load_train_config([f"skill={skill}", f"nav={nav}"])
     policy = fit_policy(config.policy, skill, "laser", nav)
-    env = make_env(skill, "train", "laser", base_movement=nav, critic_state=True)
+    env = make_env(skill, "train", "laser", base_movement=nav, critic_keys=CRITIC_KEYS)
     on_or_off = {"grip_action", "rearrange_stop"} & set(env.action_space.spaces)
     assert policy.heads == dict.fromkeys(on_or_off, "bernoulli")
     drives_ahead = {"base_vel"} if skill == "navigate" else set()
@@ -148,7 +149,7 @@ def test_what_is_seen_to_the_centimetre_and_what_switches_weights(skill: str, ga
     policy = fit_policy(load_train_config([f"skill={skill}"]).policy, skill, "laser", True)
     hand = set() if skill == "navigate" else {"relative_resting_position"}
     assert policy.gating_keys == gates and set(policy.tanh_keys) == fine | hand
-    env = make_env(skill, "train", "laser", critic_state=True)
+    env = make_env(skill, "train", "laser", critic_keys=CRITIC_KEYS)
     plain = fit_policy(replace(policy, gating_keys=[], tanh_keys=[]), skill, "laser", True)
     assert plain.gating_keys == [] and plain.tanh_keys == []
     inputs = [RecurrentPolicy(env.observation_space, env.action_space, p).inputs.features for p in (policy, plain)]
@@ -331,7 +332,7 @@ def test_the_run_directory_is_complete(trained: tuple[Path, str]) -> None:
 def test_the_saved_policy_and_configuration_make_the_network_again(trained: tuple[Path, str]) -> None:
     config = read_train_config(trained[0] / "config.yaml")
     assert (config.skill, config.nav, config.obs, config.train.num_envs) == ("pick", True, "laser", 2)
-    env = make_env("pick", critic_state=True)
+    env = make_env("pick", critic_keys=CRITIC_KEYS)
     network = RecurrentPolicy(env.observation_space, env.action_space, config.policy)
     env.close()
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}

@@ -23,7 +23,8 @@ from skills import TASKS
 ROOT = Path(__file__).parents[2]
 TINY = [
     *("train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "32"),
-    *("policy.critic_mlp=[8]", "policy.critic_keys=[critic_state]"),
+    *("policy.critic_mlp=[8]"),
+    *("policy.critic_keys=[critic_state]", "policy.predicted_keys=[]"),
 ]
 
 
@@ -108,6 +109,11 @@ def test_training_goes_on_from_a_published_policy(
     from_run = go_on(run_folder, tmp_path / "on_from_run")  # whose critic came along
     assert not same(from_run, published) and not same(from_run, moved, of_critic=True)
     assert read_train_config(tmp_path / "on_from_run" / "config.yaml").train.critic_warmup == 0
+
+    # A critic that was told other things, or had less to predict, begins anew.
+    other = go_on(run_folder, tmp_path / "predicting", "policy.predicted_keys=[critic_state]")
+    assert not same(other, from_run, of_critic=True) and "critic.predictor.weight" in other
+    assert read_train_config(tmp_path / "predicting" / "config.yaml").train.critic_warmup == 10
 
     # A resume needs them no more.
     gone = folder.rename(tmp_path / "moved")
