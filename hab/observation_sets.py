@@ -1,21 +1,26 @@
 """Which sets of observations there are, by name, and what their sensors of the surroundings look like.
 
-`laser`: habitat-lab's keys, the base laser and the head scan. `depth`: the head camera's image in place of the two
-scans. Nothing is worked out from them: a policy sees what the robot senses.
+`laser`: habitat-lab's keys, the base laser and the head scan: what the robot senses. `laser+map`: that, and what is
+computed from it: the robot's own map and the way on it, surfaces near the goal, the arm's geometry, the drives' effort,
+what has been so since the call began. `depth`: the head camera's image in place of the two scans, and of what is
+computed all that needs no scan.
 """
 
 from __future__ import annotations
 
 from hab import robot
 
-LASER, DEPTH = "laser", "depth"
+LASER, LASER_MAP, DEPTH = "laser", "laser+map", "depth"
 DEFAULT = LASER
+"""What the robot senses, and nothing that is worked out from it."""
+_SCANS: dict[str, tuple[int, ...]] = {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)}
 CRITIC_STATE, SURROUNDINGS = "critic_state", "surroundings"
 CRITIC_KEYS = (CRITIC_STATE, SURROUNDINGS)
 """What training is told of the simulator's state besides, for a critic to read and an actor's features to predict, and
 no policy sees: the task's state, and what of its surroundings a skill hangs on (`SkillTask.surroundings`)."""
 OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
-    LASER: {"laser": (robot.LASER_RAYS,), "head_scan": (robot.HEAD_SCAN_RAYS,)},
+    LASER: _SCANS,
+    LASER_MAP: _SCANS,
     DEPTH: {"head_depth": (robot.DEPTH_SIZE, robot.DEPTH_SIZE, 1)},
 }
 """Name -> its exteroceptive sensors' keys and shapes.

@@ -15,6 +15,8 @@ from skills.specs import ALWAYS_DRIVE
 ZOO = Path(skills.__file__).parent / "zoo"
 """The packaged policies."""
 WEIGHTS, CONFIG = "policy.safetensors", "config.yaml"
+CLONED = "cloned"
+"""Folder in a run's: the policy as it was before reinforcement learning."""
 
 
 class ZooError(ValueError):

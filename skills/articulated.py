@@ -12,14 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
 
 from hab import sensors
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
-from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK
+from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK, rest_distance
+from hab.observation_sets import LASER
 from hab.openings import grid_with_openings, handle_at, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
-from hab.sensors import RobotPose
+from hab.sensors import Observation, RobotPose
+from hab.simulator import Simulator
 from skills.skill import Goal
 from skills.starts import (
     FIXED_YAW_MAX_RAD,
@@ -31,18 +35,22 @@ from skills.starts import (
     fixed_yaw_noise,
     handover_poses,
 )
-from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance
+from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, ee_distance
 
 STATE_REWARD = 10.0
 """Per metre or radian that the joint comes nearer to its goal."""
 GRASP_REWARD = WRONG_HANDLE_PEN = 5.0
 REACHED_REWARD = 5.0
+PASSED_M = 0.03
+"""A hand that has been so much further from the base than where it let go of a door has pushed it from within."""
 HANDLE_REWARD = 1.0
 SPAWN_REGION_SCALE = 0.2
 """Start boxes shrink to this share of their sides (habitat's `spawn_region_scale`); `fixed_boxes_m` are as they
 stand."""
 HANDOVER_RAD = 1.0
 """Navigate comes from the side at most this far off the direction in which the front looks."""
+TOUCH_M = 0.10
+"""A hand so near to where the handle is when closed must have pushed the front there."""
 _CANDIDATES = 30
 
 Range = tuple[float, float]
@@ -179,7 +187,32 @@ class Articulated(SkillTask[ArticulatedState]):
 
 
 class Open(Articulated):
+    """Where the hand last had the handle is remembered: to take it up there again, and to know how far it was drawn."""
+
     parts = (ARM, GRIP)
+    drawn_m: ClassVar[float]
+    """How far (m, as the crow flies) its handle lies from where it is closed when it has been opened far enough."""
+    memories: ClassVar = {"has_held": lambda sim, goal: sim.held != ""}
+    """Nothing else tells a drawer that is open from one that is closed: the laser looks under it."""
+
+    @classmethod
+    def observed_space(cls, obs: str) -> spaces.Dict:
+        space = super().observed_space(obs)
+        return space if obs == LASER else spaces.Dict({**space.spaces, "handle_drawn": sensors.vector_space(3)})
+
+    @classmethod
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
+        if obs == LASER:
+            return super().observe(sim, obs, goal, memory)
+        if sim.held:
+            memory["handle"] = sim.ee_pos[None].copy()  # in the world; odometry would tell the same from the base
+        handle = memory.get("handle", goal)
+        read, pose = super().observe(sim, obs, handle, memory), RobotPose(sim)
+        read["handle_start_sensor"] = sensors.in_ee_frame(pose, goal)
+        before, now = sensors.in_base_frame(pose, goal[0]), sensors.in_base_frame(pose, handle[0])
+        ahead, left = now[0] - before[0], now[1] - before[1]
+        read["handle_drawn"] = np.array((ahead, left, math.hypot(ahead, left) - cls.drawn_m), np.float32)
+        return read
 
     def at_goal(self, position: float) -> bool:
         return position > self.goal_position - OPEN_SLACK
@@ -189,6 +222,7 @@ class Close(Articulated):
     """The suction is off: fronts are pushed."""
 
     parts = (ARM,)
+    memories: ClassVar = {"has_touched": lambda sim, goal: ee_distance(sim, goal[0]) < TOUCH_M}
     goal_position = 0.0
     rest_reward_per_m = 1.0
 
@@ -199,19 +233,45 @@ class Close(Articulated):
 class OpenCabinet(Open):
     skill, kind = "open_cabinet", "cabinet"
     goal_position = DRAWER_OPEN_M
+    drawn_m = DRAWER_OPEN_M - OPEN_SLACK
     box_x_m, box_y_m = (0.80, 0.95), (-0.35, 0.35)
     rest_reward_per_m = 10.0
 
 
 class OpenFridge(Open):
+    """Besides, it is told whether its hand has been behind the door since it let go or was last at rest: else the
+    way to there would look like the way back."""
+
     skill, kind = "open_fridge", "fridge"
     goal_position = FRIDGE_OPEN_RAD
+    drawn_m = 0.763
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
     # From where the arm draws the door ajar and then gets round its edge; nearer to the hinge if a wall is in the way.
     fixed_boxes_m = ((0.95, 1.05), (0.38, 0.53)), ((1.08, 1.17), (0.04, 0.20))
     # Further round, and the shoulder meets the head.
     fixed_yaw_rad = 0.3
     rest_reward_per_m = 1.0
+
+    @classmethod
+    def observed_space(cls, obs: str) -> spaces.Dict:
+        space = super().observed_space(obs)
+        passed = spaces.Box(0.0, 1.0, (1,), np.float32)
+        return space if obs == LASER else spaces.Dict({**space.spaces, "has_passed": passed})
+
+    @classmethod
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
+        read = super().observe(sim, obs, goal, memory)
+        if obs == LASER:
+            return read
+        if sim.held or rest_distance(sim) < AT_REST_M:
+            memory.pop("passed", None)
+        elif "handle" in memory:
+            handle = memory["handle"][0]
+            away = handle[:2] - sim.base[:2]
+            if float((sim.ee_pos - handle)[:2] @ away) > PASSED_M * float(np.hypot(*away)):
+                memory["passed"] = True
+        read["has_passed"] = np.array(["passed" in memory], np.float32)
+        return read
 
 
 class CloseCabinet(Close):

@@ -42,6 +42,8 @@ MIN_START_M = 3.0
 """Planar distance from the target at the start."""
 TURN_REWARD_M = 3.0
 """Turning towards the target is rewarded within this distance."""
+SHOWN_STOP_M, SHOWN_STOP_RAD, SHOWN_STOP_FLOOR_M = 1.42, 0.20, 1.0
+"""A demonstration stops so near the target, turned so far off it, and so near to where one would work."""
 LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
 """So far from its resting position a skill's last step leaves the hand, and with such pitches."""
 WORKING_SHARE = 0.7
@@ -69,9 +71,11 @@ class Navigate(SkillTask[NavigateState]):
     skill = "navigate"
     parts = (BASE, STOP)
     keys = ("goal_to_agent_gps_compass",)
+    computed_keys = ("stop_margin", "base_effort", "arm_effort")
     surroundings_size = WAY_SIZE
     critic_measures = ("dist_to_goal", "geodesic_dist_to_goal", "rot_dist_to_goal")
     max_steps = 1000
+    map_room_m = 12.0
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         scenario = str(rng.choice(("tidy_house", "prepare_groceries", "set_table")))
@@ -140,6 +144,10 @@ class Navigate(SkillTask[NavigateState]):
 
     def succeeded(self, now: NavigateState, action: Action) -> bool:
         return stop_called(action) and now.goal_m < NAV_DISTANCE_M and now.angle_rad < NAV_ANGLE_RAD
+
+    def may_stop(self) -> bool:
+        now = self._state
+        return now.goal_m < SHOWN_STOP_M and now.angle_rad < SHOWN_STOP_RAD and now.floor_m < SHOWN_STOP_FLOOR_M
 
     def success_reward(self, now: NavigateState) -> float:
         """Reward stopping near to where one would work at the target: the next skill begins where this one stops."""

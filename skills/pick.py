@@ -46,6 +46,7 @@ class Pick(SkillTask[PickState]):
     keys = ("obj_start_sensor", *HAND_KEYS)
     surroundings_size = SIZE
     critic_measures = ("ee_to_object_distance", "did_pick_object")
+    map_room_m, looks_around = 1.5, True
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)

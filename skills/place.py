@@ -47,6 +47,7 @@ class Place(SkillTask[PlaceState]):
     keys = ("obj_goal_sensor", *HAND_KEYS)
     surroundings_size = SIZE
     critic_measures = ("object_to_goal_distance", "obj_at_goal")
+    map_room_m, looks_around = 1.5, True
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)

@@ -27,7 +27,7 @@ from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, PickStat
 from skills.place import PLACE_REWARD
 from skills.skill import REARRANGE_STEPS, Goal
 from skills.starts import Start, StartKind, poses_near
-from skills.task import HAND_KEYS, Common, SkillTask, ee_distance, to_mm
+from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, ee_distance, to_mm
 
 NEAR_M = 2.0
 """So near what it is to take, or where it is to set it down, the hand's way counts besides the base's."""
@@ -54,11 +54,12 @@ class Rearrange(SkillTask[RearrangeState]):
     critic_measures = ("geodesic_dist_to_goal", "ee_to_object_distance", "object_to_goal_distance", "did_pick_object")
     surroundings_size = WAY_SIZE + SIZE
     max_steps = REARRANGE_STEPS
+    map_room_m = 12.0
 
     @classmethod
-    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64]) -> Observation:
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
         """Read its sensors; they tell of the object's start, and with something in hand of its goal."""
-        return super().observe(sim, obs, goal[1:] if sim.held else goal[:1])
+        return super().observe(sim, obs, goal[1:] if sim.held else goal[:1], memory)
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = make_episode("tidy_house", self.split, index)

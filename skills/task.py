@@ -6,9 +6,10 @@ of the state before and after a control step. Numbers: docs/hab.md, "Skill tasks
 
 from __future__ import annotations
 
+import cmath
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -22,8 +23,10 @@ from hab import sensors
 from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.backend import make_simulator
 from hab.episodes import POLICIES, SPLITS, Unsolvable, load_scene, scene_seed
+from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import rest_distance
-from hab.observation_sets import CRITIC_STATE, DEFAULT, SURROUNDINGS
+from hab.nearby import AROUND_SIZE, Nearby
+from hab.observation_sets import CRITIC_STATE, DEFAULT, LASER, LASER_MAP, SURROUNDINGS
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -75,6 +78,13 @@ KEYS: dict[str, slice] = {
 its object's start or goal, its handle when closed, or its navigation target."""
 HAND_KEYS = ("joint", "is_holding", "relative_resting_position")
 """What habitat tells every manipulation skill."""
+ARM_KEYS = ("arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal")
+"""The drives' effort; and what follows from `joint` and the goal in the end-effector's frame by the arm's geometry
+alone: it tells a network of a few layers what it would need many examples to work out (hab/arm.py)."""
+Memory = Callable[[Simulator, NDArray[np.float64]], bool]
+"""A function of the simulator and the goal's position (1, 3), of which only what sensors tell is used."""
+CallMemory = dict[str, Any]
+"""What a skill remembers of its sensors' readings since its call began."""
 
 
 class Common(NamedTuple):
@@ -100,6 +110,16 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     """Action parts without the base."""
     keys: ClassVar[tuple[str, ...]]
     """habitat-lab's observations besides the range sensors' or the camera's."""
+    computed_keys: ClassVar[tuple[str, ...]] = ARM_KEYS
+    """What is worked out from them (`sensors.WORKED_OUT`); no part of `laser`."""
+    map_room_m: ClassVar[float] = 0.0
+    """With `laser+map` it draws a map, and is told the way on it to its goal (hab/mapping.py): so far (m) it may lead
+    beyond its two ends. 0: none is drawn."""
+    looks_around: ClassVar[bool] = False
+    """Whether, with `laser+map`, it remembers what it has seen near its goal (hab/nearby.py)."""
+    memories: ClassVar[dict[str, Memory]] = {}
+    """Observations of 0 or 1, no part of `laser`: whether something that the sensors tell has been so since the call
+    began."""
     max_steps: int = MANIPULATION_STEPS
     critic_measures: ClassVar[tuple[str, ...]] = ()
     """Of its `measures`, those that are part of `CRITIC_STATE`."""
@@ -162,21 +182,63 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def observed_space(cls, obs: str) -> spaces.Dict:
         """Return the space of what it sees with an observation set."""
         told: dict[str, spaces.Space[Any]] = dict(sensors.exteroception_space(obs))
-        return spaces.Dict({**told, **{key: _key_space(key) for key in cls.keys}})
+        told |= {key: _key_space(key) for key in cls.keys}
+        if obs != LASER:
+            told |= {key: _key_space(key) for key in cls.computed_keys}
+            told |= {key: spaces.Box(0.0, 1.0, (1,), np.float32) for key in cls.memories}
+        if obs == LASER_MAP:
+            if cls.map_room_m:
+                told["route"] = sensors.vector_space(ROUTE_SIZE)
+            if cls.looks_around:
+                told["around_goal"] = sensors.vector_space(AROUND_SIZE)
+        return spaces.Dict(told)
 
     @classmethod
-    def critic_sizes(cls) -> dict[str, int]:
-        """Return what only training is told, of `CRITIC_KEYS` (hab/observation_sets.py): numbers by name."""
-        return {CRITIC_STATE: _CRITIC_SIZE + len(cls.critic_measures)}
-
-    @classmethod
-    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64]) -> Observation:
-        """Read its sensors; `goal` is `Goal.positions`."""
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
+        """Read its sensors; `goal` is `Goal.positions`, `memory` what has been so: empty when a call begins,
+        and changed here."""
         read = sensors.exteroception(sim, obs)
         row = sensors.sense(sim, goal[:1])
         for key in cls.keys:
             read[key] = row[KEYS[key]]
+        if obs == LASER:
+            return read
+        row = sensors.work_out(sim, goal[0])
+        for key in cls.computed_keys:
+            read[key] = row[sensors.WORKED_OUT[key]]
+        cls.remember(sim, goal, memory)
+        for key in cls.memories:
+            read[key] = np.array([key in memory], np.float32)
+        if obs == LASER_MAP and (cls.map_room_m or cls.looks_around):
+            read.update(cls._remembered(sim, RobotPose(sim), goal[0], read, memory))
         return read
+
+    @classmethod
+    def _remembered(
+        cls, sim: Simulator, pose: RobotPose, goal: NDArray[np.float64], read: Observation, memory: CallMemory
+    ) -> Observation:
+        """Tell what follows from all that laser and head have seen since the call began, by odometry."""
+        told: Observation = {}
+        x, y, yaw = moved = odometry(sim, memory)
+
+        def mapped(point: NDArray[np.float64]) -> NDArray[np.float64]:
+            ahead, left, up = sensors.in_base_frame(pose, point)
+            return np.array((*on_map(moved, ahead, left), up))
+
+        place = mapped(goal)
+        if cls.map_room_m:
+            drawn = memory.setdefault("map", LaserMap(cls.map_room_m))
+            drawn.read(x, y, yaw, read["laser"], read["head_scan"])
+            told["route"] = drawn.route(x, y, yaw, (float(place[0]), float(place[1])))
+        if cls.looks_around:
+            nearby = memory.setdefault("nearby", Nearby())
+            told["around_goal"] = nearby.read(read["head_scan"], moved, place, mapped(sim.ee_pos) if sim.held else None)
+        return told
+
+    @classmethod
+    def remember(cls, sim: Simulator, goal: NDArray[np.float64], memory: CallMemory) -> None:
+        """Add to `memory` what is so now."""
+        memory.update((key, True) for key, so in cls.memories.items() if so(sim, goal))
 
     # -- what a task defines ---------------------------------------------------------------------------------------
 
@@ -222,6 +284,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Whether a decision that has lasted so many control steps lasts longer, unless something ends it: nobody is
         asked for actions that nothing hangs on."""
         return steps < action_repeat or (action_repeat > 1 and self.acts_itself())
+
+    def may_stop(self) -> bool:
+        """Whether now is a good moment to call stop, for a demonstration to show (skills/demonstrations.py)."""
+        return False
 
     # -- gymnasium -------------------------------------------------------------------------------------------------
 
@@ -327,6 +393,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             self.sim.restore(start.snapshot)
         elif start.held:
             self.sim.hold(start.held, start.tilt_rad)
+        self._memory: CallMemory = {}
         self._posture = np.concatenate((self.sim.base, self.sim.arm))
 
     def _handed_over(self) -> bool:
@@ -356,16 +423,12 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     def observation(self) -> Observation:
         """Read what it sees now."""
-        read = self.observe(self.sim, self.obs, self._goal_position)
+        read = self.observe(self.sim, self.obs, self._goal_position, self._memory)
         if CRITIC_STATE in self._critic_keys:
             read[CRITIC_STATE] = self._critic_state()
         if SURROUNDINGS in self._critic_keys:
             read[SURROUNDINGS] = np.array(self.surroundings(), np.float32)
         return read
-
-    def critic_readings(self) -> Observation:
-        """Read what `critic_sizes` names."""
-        return {CRITIC_STATE: self._critic_state()}
 
     def _critic_state(self) -> NDArray[np.float32]:
         """Return what only the simulator knows, and what the rewards hang on; never part of `observe`.
@@ -408,6 +471,13 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         }
 
 
+def odometry(sim: Simulator, memory: CallMemory) -> tuple[float, float, float]:
+    """Return how the base has moved since the call began: x, y (m) and yaw (rad) in the frame of its pose then."""
+    x0, y0, yaw0 = memory.setdefault("began", sim.base.tolist())
+    moved = (complex(*sim.base[:2]) - complex(x0, y0)) * cmath.exp(-1j * yaw0)
+    return moved.real, moved.imag, float(sim.base[2]) - yaw0
+
+
 def force_penalty(now: State, per_n: float) -> float:
     """Charge for a rise of the contact force, up to `FORCE_PEN_MAX`."""
     return min(per_n * now.force_added_n, FORCE_PEN_MAX)
@@ -426,5 +496,7 @@ def ee_distance(sim: Simulator, position: NDArray[np.float64]) -> float:
 def _key_space(key: str) -> spaces.Box:
     if key == "is_holding":
         return spaces.Box(0.0, 1.0, (1,), np.float32)
-    span = KEYS[key]
+    if key in ("arm_effort", "base_effort"):
+        return spaces.Box(-1.0, 1.0, (7 if key == "arm_effort" else 2,), np.float32)
+    span = KEYS.get(key) or sensors.WORKED_OUT[key]
     return sensors.vector_space(span.stop - span.start)

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from hab.actions import STOP, Action, action_space
 from hab.simulator import Simulator
 from skills.skill import Goal
+from skills.task import CallMemory
 from skills.training import fit_policy, task_class
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.distributions import ActionDistribution
@@ -25,7 +26,7 @@ class WeightsError(ValueError):
 
 class TrainedPolicy:
     """Plays a skill with a `RecurrentPolicy` as it was trained: actions are held for `action_repeat` control steps
-    (skills/task.py), and motions drawn.
+    (skills/task.py), and motions drawn, unless `policy.deterministic`.
 
     Drawn rather than the most probable ones, because a policy that may stop at any moment, with a small probability
     each, never does so otherwise. They come from numpy's global generator, which an evaluation seeds for each episode.
@@ -59,6 +60,7 @@ class TrainedPolicy:
         self._state = torch.zeros(1, network.state_size)
         self._previous = torch.from_numpy(network.action_layout.none)[None]
         self._left, self._held = 0, ""
+        self._memory: CallMemory = {}
         self._action: Action = {}
         self.value: float | None = None
         """What the critic expected of the last observation acted on, if it shares the actor's network."""
@@ -86,7 +88,7 @@ class TrainedPolicy:
         network = self._network
         layout = network.obs_layout
         floats, bytes_ = np.zeros((1, layout.floats), np.float32), np.zeros((1, layout.bytes), np.uint8)
-        layout.pack(self._task.observe(sim, self._obs, self._goal), floats[0], bytes_[0])
+        layout.pack(self._task.observe(sim, self._obs, self._goal, self._memory), floats[0], bytes_[0])
         out = network(
             torch.from_numpy(floats), torch.from_numpy(bytes_), self._previous, self._state, torch.tensor([1])
         )

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hab.actions import ARM, BASE, GRIP, STOP
-from hab.observation_sets import CRITIC_KEYS, DEFAULT, DEPTH, OBSERVATION_SETS
+from hab.observation_sets import DEFAULT, DEPTH, OBSERVATION_SETS
 from skills import TASKS, make_env
 
 if TYPE_CHECKING:
@@ -47,11 +47,10 @@ def fit_policy(policy: PolicyConfig, skill: str, obs: str, base_movement: bool) 
     task = task_class(skill)
     parts = task.action_parts(base_movement)
     observed = task.observed_space(obs).spaces  # a Dict space itself holds samples, not names
-    known = {key for kind in OBSERVATION_SETS for key in task.observed_space(kind).spaces} | set(CRITIC_KEYS)
-    told = {*observed, *task.critic_sizes()}
+    known = {key for kind in OBSERVATION_SETS for key in task.observed_space(kind).spaces}
 
     def present(keys: list[str]) -> list[str]:
-        return [key for key in keys if key in told or key not in known]
+        return [key for key in keys if key in observed or key not in known]
 
     def acting(of_parts: dict[str, float]) -> dict[str, float]:
         return {part: value for part, value in of_parts.items() if part in parts or part not in ACTION_PARTS}
@@ -67,6 +66,4 @@ def fit_policy(policy: PolicyConfig, skill: str, obs: str, base_movement: bool) 
         gating_keys=present(policy.gating_keys),
         tanh_keys=present(policy.tanh_keys),
         scan_keys=present(policy.scan_keys),
-        critic_keys=present(policy.critic_keys),
-        predicted_keys=present(policy.predicted_keys),
     )

@@ -63,6 +63,7 @@ class RecurrentPolicy(nn.Module):
         size = self.inputs.features
         self.mlp = _mlp(size, config.mlp)
         size = config.mlp[-1] if config.mlp else size
+        self._deterministic = config.deterministic
 
         self.lstm: nn.LSTM | None = None
         if config.rnn_layers > 0:
@@ -109,7 +110,7 @@ class RecurrentPolicy(nn.Module):
 
     def play(self, out: Output, noise: Tensor) -> Tensor:
         """Return the actions (n, A) that are played in use; `noise` as `ActionDistribution.sample` takes it."""
-        return out.distribution.play(noise)
+        return out.distribution.mode() if self._deterministic else out.distribution.play(noise)
 
     @property
     def lacks_statistics(self) -> bool:

@@ -87,14 +87,17 @@ class RangeSensors:
         arm = _moving_parts(model)
         self._of_laser = _Seen(model, (SCENE_GROUP,), arm)
         self._of_head = _Seen(model, (SCENE_GROUP, DECORATION_GROUP), arm)
+        self._through_arm = _Seen(model, (SCENE_GROUP,), np.zeros_like(arm))
 
-    def laser(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
+    def laser(self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False) -> NDArray[np.float32]:
         """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        return self._of_laser.cast(data, base, _LASER)
+        return (self._through_arm if through_arm else self._of_laser).cast(data, base, _LASER)
 
-    def head_scan(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
+    def head_scan(
+        self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False
+    ) -> NDArray[np.float32]:
         """Return (48,) ranges, likewise."""
-        return self._of_head.cast(data, base, _HEAD)
+        return (self._through_arm if through_arm else self._of_head).cast(data, base, _HEAD)
 
 
 class _Seen:

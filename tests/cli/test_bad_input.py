@@ -73,7 +73,7 @@ CASES = {
     ),
     "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
-    "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser, depth"),
+    "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser, laser+map, depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=gazebo"], "choose from mujoco, habitat"),
     "not in the zoo yet": (
         ["eval", "open_fridge", "--skills", "zoo", "sim.obs=depth"],

@@ -1,0 +1,79 @@
+"""The map that the laser draws, in rooms whose ways are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hab import robot
+from hab.mapping import BODY_M, LOOK_AHEAD_M, LaserMap
+
+NOTHING = np.ones(robot.HEAD_SCAN_RAYS, np.float32)
+ANGLES = np.linspace(-0.5, 0.5, robot.LASER_RAYS) * robot.LASER_FOV_RAD
+
+
+def laser_of(walls: list[tuple[float, float, float]], x: float, y: float, yaw: float) -> NDArray[np.float32]:
+    """Ranges, as a share of the longest, from a pose among walls (x, from y, to y), each along y."""
+    px = x + robot.LASER_POS[0] * math.cos(yaw)
+    py = y + robot.LASER_POS[0] * math.sin(yaw)
+    ranges = np.full(robot.LASER_RAYS, robot.LASER_MAX_M)
+    for wall_x, low, high in walls:
+        for i, angle in enumerate(ANGLES + yaw):
+            if abs(math.cos(angle)) > 1e-6:
+                distance = (wall_x - px) / math.cos(angle)
+                if 0.0 < distance < ranges[i] and low <= py + distance * math.sin(angle) <= high:
+                    ranges[i] = distance
+    return (ranges / robot.LASER_MAX_M).astype(np.float32)
+
+
+def test_with_nothing_in_sight_the_way_is_straight() -> None:
+    for angle in (0.0, math.pi / 4.0, -math.pi / 2.0, math.pi):
+        drawn = LaserMap(12.0)
+        drawn.read(0.0, 0.0, 0.0, np.ones(robot.LASER_RAYS, np.float32), NOTHING)
+        told = drawn.route(0.0, 0.0, 0.0, (4.0 * math.cos(angle), 4.0 * math.sin(angle)))
+        for sine, cosine in (told[:2], told[2:4]):
+            assert math.remainder(math.atan2(sine, cosine) - angle, math.tau) == pytest.approx(0.0, abs=0.25)
+        assert told[-1] == pytest.approx(4.0, rel=0.1)
+
+
+@pytest.mark.parametrize("gap", [1.5, -1.5])
+def test_the_way_goes_through_the_gap(gap: float) -> None:
+    """A wall 2 m ahead with one gap, the goal behind it: straight on until the wall is seen, then by the gap."""
+    walls = [(2.0, -4.0, gap - 0.5), (2.0, gap + 0.5, 4.0)]
+    drawn, x, y, yaw, driven = LaserMap(12.0), 0.0, 0.0, 0.0, 0.0
+    crossed = math.nan
+    for _ in range(200):
+        drawn.read(x, y, yaw, laser_of(walls, x, y, yaw), NOTHING)
+        told = drawn.route(x, y, yaw, (4.0, 0.0))
+        yaw += math.atan2(told[0], told[1])
+        step = 0.1
+        if x < 2.0 <= x + step * math.cos(yaw):
+            crossed = y
+        x, y, driven = x + step * math.cos(yaw), y + step * math.sin(yaw), driven + step
+        if math.dist((x, y), (4.0, 0.0)) < 0.2:
+            break
+    shortest = 2.0 * math.hypot(2.0, abs(gap) - 0.5)
+    assert abs(crossed - gap) < 0.5 - BODY_M + 0.11
+    assert shortest < driven < 1.35 * shortest
+
+
+def test_the_look_ahead_ends_at_the_goal() -> None:
+    told = LaserMap(12.0).route(0.0, 0.0, 0.5, (0.2, 0.0))
+    assert told[-1] < min(LOOK_AHEAD_M)
+
+
+def test_what_the_hand_holds_is_no_obstacle() -> None:
+    """The head sees what hangs from the resting hand wherever the robot goes; a table top further ahead is one."""
+    pitches = np.tile(robot.HEAD_SCAN_PITCHES_RAD, len(robot.HEAD_SCAN_YAWS_RAD))
+    flat = 0.3
+    held = np.where(np.abs(pitches + 0.5) < 0.2, flat / np.cos(pitches) / robot.HEAD_SCAN_MAX_M, 1.0).astype(np.float32)
+    table = np.where(np.abs(pitches + 0.3) < 0.2, 1.2 / np.cos(pitches) / robot.HEAD_SCAN_MAX_M, 1.0).astype(np.float32)
+    nothing = np.ones(robot.LASER_RAYS, np.float32)
+    for scan, length in ((held, 3.0), (table, 3.2)):
+        drawn = LaserMap(12.0)
+        drawn.read(0.0, 0.0, 0.0, nothing, scan)
+        told = drawn.route(0.0, 0.0, 0.0, (3.0, 0.0))
+        assert told[-1] == pytest.approx(3.0, abs=0.15) if scan is held else told[-1] >= length
