@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from hab.furniture import EDGE_M
 from hab.scene import Receptacle
+from hab.sensors import RobotPose, in_base_frame
 
 BEFORE_M = 0.05
 """The hand is led to a point so far before the edge of the board below, past the front edges of side walls."""
@@ -34,24 +37,24 @@ class HandPath:
 
     def __call__(self, point: Sequence[float], inside: Sequence[float]) -> float:
         """Return the length of the way from a point to one that lies on the receptacle."""
+        return self._length(self._door(point, inside), point, inside)
+
+    def surroundings(self, pose: RobotPose, point: Sequence[float], inside: Sequence[float]) -> list[float]:
+        """Return what a hand at a point has to know of its way to a place on the receptacle: `SIZE` numbers: where to
+        go next, in the base's frame (3), how far it is in all, the cosine and sine of the direction in which the front
+        looks, seen from the base, whether there is a compartment, and how high it is (m, 0: open)."""
         door = self._door(point, inside)
+        ahead = in_base_frame(pose, np.array(inside if door is None else self._world(door)))
+        looks = self._yaw - pose.yaw
+        return [
+            *ahead, self._length(door, point, inside), math.cos(looks), math.sin(looks),
+            float(self._boxed), self._top if self._boxed else 0.0,
+        ]  # fmt: skip
+
+    def _length(self, door: Sequence[float] | None, point: Sequence[float], inside: Sequence[float]) -> float:
         if door is None:
             return math.dist(point, inside)
         return math.dist(self._local(point), door) + math.dist(door, self._local(inside))
-
-    def surroundings(self, base: Sequence[float], point: Sequence[float], inside: Sequence[float]) -> list[float]:
-        """Return what a hand at a point has to know of its way to a place on the receptacle, for a base pose (x, y,
-        yaw): `SIZE` numbers: where to go next, in the base's frame (3), how far it is in all, the cosine and sine of
-        the direction in which the front looks, seen from the base, whether there is a compartment, and how high it is
-        (m, 0: open)."""
-        door = self._door(point, inside)
-        x, y, z = inside if door is None else self._world(door)
-        dx, dy, cos, sin = x - base[0], y - base[1], math.cos(base[2]), math.sin(base[2])
-        looks = self._yaw - base[2]
-        return [
-            cos * dx + sin * dy, cos * dy - sin * dx, z, self(point, inside), math.cos(looks), math.sin(looks),
-            float(self._boxed), self._top if self._boxed else 0.0,
-        ]  # fmt: skip
 
     def _door(self, point: Sequence[float], inside: Sequence[float]) -> tuple[float, float, float] | None:
         """Return where the way enters the compartment, in the receptacle's frame; None: it is straight."""

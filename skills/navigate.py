@@ -208,7 +208,7 @@ class FloorDistance:
 
     def __call__(self, base: NDArray[np.float64]) -> float:
         """Interpolate between the cells around, so that every centimetre counts."""
-        x, y = self._grid.nearest_free(base[0], base[1]) if not self._grid.is_free(base[0], base[1]) else base[:2]
+        x, y = self._free_place(base)
         column = (x - self._grid.origin[0]) / self._grid.cell_m - 0.5
         row = (y - self._grid.origin[1]) / self._grid.cell_m - 0.5
         i, j = math.floor(row), math.floor(column)
@@ -225,13 +225,15 @@ class FloorDistance:
         """Return where the shortest path leads from a base pose (3,): cosine and sine of the direction, in the base's
         frame, of what lies `LOOK_AHEAD_M` ahead on it, and its length (m)."""
         x, y, yaw = base.tolist()
-        place = x, y
-        if not self._grid.is_free(x, y):
-            place = self._grid.nearest_free(x, y)
-        i, j = _descend(self._field, *self._grid.cell(*place), round(LOOK_AHEAD_M / self._grid.cell_m))
+        i, j = _descend(self._field, *self._grid.cell(*self._free_place(base)), round(LOOK_AHEAD_M / self._grid.cell_m))
         ahead_x, ahead_y = self._grid.xy(i, j)
         turn = math.atan2(ahead_y - y, ahead_x - x) - yaw
         return [math.cos(turn), math.sin(turn), self(base)]
+
+    def _free_place(self, base: NDArray[np.float64]) -> tuple[float, float]:
+        """Return where the base stands on the grid, or the nearest place where it might."""
+        x, y, _ = base.tolist()
+        return (x, y) if self._grid.is_free(x, y) else self._grid.nearest_free(x, y)
 
 
 @njit(

@@ -19,6 +19,7 @@ from hab.episodes import load_grid
 from hab.measures import AT_REST_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
+from hab.sensors import RobotPose
 from skills.hand_path import SIZE, HandPath
 from skills.skill import RESET_ARM_STEPS, Goal, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
@@ -63,7 +64,7 @@ class Pick(SkillTask[PickState]):
     def surroundings(self) -> list[float]:
         """The hand's way to the object."""
         place = self.sim.object_pos(self.goal.object).tolist()
-        return self._way.surroundings(self.sim.base.tolist(), self.sim.ee_pos.tolist(), place)
+        return self._way.surroundings(RobotPose(self.sim), self.sim.ee_pos.tolist(), place)
 
     def measure(self, common: Common) -> PickState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object)

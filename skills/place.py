@@ -14,6 +14,7 @@ from hab.episodes import load_grid
 from hab.measures import AT_REST_M, PLACED_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
+from hab.sensors import RobotPose
 from skills.hand_path import SIZE, HandPath
 from skills.skill import Goal
 from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
@@ -66,7 +67,7 @@ class Place(SkillTask[PlaceState]):
     def surroundings(self) -> list[float]:
         """The hand's way to the goal."""
         place = self.sim.object_pos(self.goal.object).tolist()
-        return self._way.surroundings(self.sim.base.tolist(), place, self.goal.position)
+        return self._way.surroundings(RobotPose(self.sim), place, self.goal.position)
 
     def measure(self, common: Common) -> PlaceState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object).tolist()

@@ -19,7 +19,7 @@ from hab.episodes import load_grid, make_episode
 from hab.measures import PLACED_M
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from hab.sensors import Observation
+from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
 from skills.navigate import WAY_SIZE, FloorDistance
@@ -111,12 +111,12 @@ class Rearrange(SkillTask[RearrangeState]):
     def surroundings(self) -> list[float]:
         """The way of the base, and of the hand, to the object, or with it to its goal."""
         sim, name = self.sim, self.goal.object
-        held, place, base = sim.held == name, sim.object_pos(name).tolist(), sim.base.tolist()
+        held, place, pose = sim.held == name, sim.object_pos(name).tolist(), RobotPose(sim)
         to_object, to_goal = self._ways
         hands = (
-            to_goal.surroundings(base, place, self._aim)
+            to_goal.surroundings(pose, place, self._aim)
             if held
-            else to_object.surroundings(base, sim.ee_pos.tolist(), place)
+            else to_object.surroundings(pose, sim.ee_pos.tolist(), place)
         )
         return [*self._floor[held].way(sim.base), *hands]
 

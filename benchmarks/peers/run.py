@@ -232,7 +232,7 @@ def _end(group: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=[t for t in TASKS if not t.startswith("learn_")])
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--habitat-python", type=Path, metavar="PYTHON", help="measure habitat-baselines' VER with it")
     parser.add_argument("--steps", type=int, help="of each run; otherwise as many as takes minutes, by task")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from hab.furniture import EDGE_M
 from hab.scene import Receptacle
+from hab.sensors import RobotPose
 from skills.hand_path import BEFORE_M, ROOM_M, HandPath
 
 HALF_X, HALF_Y, TOP = 0.03, 0.25, 0.3
@@ -31,6 +34,11 @@ def world(point: Point, receptacle: Receptacle = SHELF) -> Point:
 
 def way(point: Point, goal: Point) -> float:
     return HandPath(SHELF)(world(point), world(goal))
+
+
+def pose(base: Point) -> RobotPose:
+    standing: Any = SimpleNamespace(base=np.array(base), ee_pos=np.zeros(3), ee_mat=np.eye(3))
+    return RobotPose(standing)
 
 
 def shortest(point: Point, goal: Point) -> float:
@@ -96,7 +104,7 @@ def test_what_is_told_of_it_leads_along_it(point: Point, goal: Point, base: Poin
     """The next point, told in the base's frame, lies in the opening, and the way there and on is as long as told."""
     path = HandPath(SHELF)
     hand, place = world(point), world(goal)
-    told = path.surroundings(base, hand, place)
+    told = path.surroundings(pose(base), hand, place)
     c, s = math.cos(base[2]), math.sin(base[2])
     door = (base[0] + c * told[0] - s * told[1], base[1] + s * told[0] + c * told[1], told[2])
     assert math.dist(hand, door) + math.dist(door, place) == pytest.approx(told[3]) == pytest.approx(path(hand, place))
@@ -109,5 +117,5 @@ def test_what_is_told_of_it_leads_along_it(point: Point, goal: Point, base: Poin
 
 def test_on_an_open_place_it_leads_straight_to_the_goal() -> None:
     table = Receptacle("table", "table", (1.0, -2.0, 0.7), 0.7, (0.3, 0.5), math.inf, (0.0,))
-    told = HandPath(table).surroundings((0.0, 0.0, math.pi / 2), (0.0, 0.0, 1.0), (1.0, -2.0, 0.8))
+    told = HandPath(table).surroundings(pose((0.0, 0.0, math.pi / 2)), (0.0, 0.0, 1.0), (1.0, -2.0, 0.8))
     assert told[:4] == pytest.approx([-2.0, -1.0, 0.8, math.hypot(1.0, 2.0, 0.2)]) and told[6:] == [0.0, 0.0]
