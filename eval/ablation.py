@@ -36,11 +36,12 @@ class Cell:
     stop_mask: bool
     oracle: bool = False
     monolithic: bool = False
+    replan: str = ""
 
     def agent(self, skills: str) -> Agent:
         """Return the agent with the skills (planner/agent.py) that are measured."""
         played = "oracle" if self.oracle else skills
-        return Agent(played, self.skill_nav, self.nav_skill, self.stop_mask, self.monolithic)
+        return Agent(played, self.skill_nav, self.nav_skill, self.stop_mask, self.monolithic, self.replan)
 
 
 CELLS = (
@@ -51,6 +52,8 @@ CELLS = (
     Cell("nonav", "TP-SRL(NoNav) + skill navigation", True, False, True),
     Cell("monolithic", "MonolithicRL (one policy, no skills, no plan)", True, True, True, monolithic=True),
     Cell("oracle", "sense-plan-act (oracle skills)", True, True, True, oracle=True),
+    Cell("replan_sensed", "TP-SRL + skill navigation, closed loop", True, True, True, replan="sensed"),
+    Cell("replan_oracle", "… by the simulator's state", True, True, True, replan="oracle"),
 )
 """Without Navigate there is no stop to mask, so NoNav is one cell. The paper's agents mask unless they say so."""
 COMPARISONS = (
@@ -58,6 +61,8 @@ COMPARISONS = (
     ("Navigate in the plan", "skillnav", "nonav"),
     ("stop-masking, with skill navigation", "skillnav", "skillnav_nomask"),
     ("stop-masking, without skill navigation", "tpsrl", "tpsrl_nomask"),
+    ("the closed loop", "replan_sensed", "skillnav"),
+    ("knowing the state, in the closed loop", "replan_oracle", "replan_sensed"),
 )
 """What is compared over the same episodes: a name, the cell with it and the one without it."""
 

@@ -25,10 +25,10 @@ from hab.episodes import SCENARIOS, make_episode
 from hab.observation_sets import LASER
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import SimulationError, Simulator
-from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws, steps_of
+from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws
 from planner.chain import TraceRow
-from planner.task_planner import interactions
-from skills.skill import SkillPolicy
+from planner.task_planner import PlanStep, interactions
+from skills.skill import Goal, SkillPolicy
 from ver_core.signals import die_with_parent
 
 T = TypeVar("T")
@@ -134,19 +134,22 @@ def _run_scenario(request: Request, index: int) -> EpisodeResult:
     episode = make_episode(request.name, request.split, index)
     limits = chain_limits(request.episode_steps, request.skill_steps)
     sim = cached_simulator(request.sim)
-    stage = 0
+    stage, called = 0, PlanStep("", "", Goal((0.0, 0.0, 0.0)), "")
     done: Sequence[bool] = [False] * len(interactions(episode))
+
+    def on_call(label: str, step: PlanStep) -> None:
+        nonlocal called
+        called = step
 
     def on_step(now: int, action: Action, achieved: Sequence[bool]) -> None:
         nonlocal stage, done
         stage, done = now, achieved  # the chain's own list, which goes on being filled in
 
     try:
-        result = play_episode(
-            sim, episode, request.agent, cached_policies(request.agent, request.name, request.obs), limits, on_step
-        )
+        policies = cached_policies(request.agent, request.name, request.obs)
+        result = play_episode(sim, episode, request.agent, policies, limits, on_step, on_call)
     except SimulationError:
-        step = steps_of(request.agent, episode, sim.scene)[stage]
+        step = called
         row = TraceRow(stage, step.skill, step.action, step.interaction, 0, sim.steps, "failed", UNSTABLE)
         return EpisodeResult(
             index, episode.scene_seed, False, list(done), step.skill, UNSTABLE, sim.steps, [asdict(row)]

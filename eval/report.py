@@ -14,6 +14,9 @@ from eval.statistics import wilson
 from hab.episodes import SCENARIOS, make_episode
 from planner.task_planner import interactions
 
+STEPS_APART = 750
+"""Control steps between the points of success over steps: a tenth of a scenario's limit."""
+
 
 def to_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the report of `--json FILE`."""
@@ -36,10 +39,12 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
             # The chain's switches: a skill on its own task has no chain.
             "nav_skill": agent.nav_skill if scenario else None,
             "stop_mask": agent.stop_mask if scenario else None,
+            "replan": agent.replan or None,
         },
         "success": _rate(successes, len(results)),
         "success_ci95": _interval(successes, len(results)),
         "interactions": measured,
+        "success_over_steps": _success_over_steps(evaluation),
         "steps": sum(r.steps for r in results),
         "seconds": round(evaluation.seconds, 1),
         "episode_results": [{k: v for k, v in asdict(r).items() if k != "trace"} for r in results],
@@ -78,6 +83,15 @@ def tables(evaluation: Evaluation) -> Group:
     steps = sum(r.steps for r in results)
     parts.append(f"{steps} control steps in {evaluation.seconds:.1f} s ({steps / evaluation.seconds:.0f} steps/s)")
     return Group(*parts)
+
+
+def _success_over_steps(evaluation: Evaluation) -> list[list[float]]:
+    """Return the share of a scenario's episodes that had succeeded by so many control steps, for every 750."""
+    request, results = evaluation.request, evaluation.results
+    if request.name not in SCENARIOS:
+        return []
+    marks = range(STEPS_APART, request.episode_steps + 1, STEPS_APART)
+    return [[n, _rate(sum(r.success and r.steps <= n for r in results), len(results))] for n in marks]
 
 
 def _interaction_counts(evaluation: Evaluation) -> list[tuple[str, int]]:

@@ -138,6 +138,22 @@ def scene_seed(split: str, index: int) -> int:
     return seeds[index % len(seeds)]
 
 
+def lies_on(scene: Scene, place: Sequence[float]) -> Receptacle | None:
+    """Return the receptacle on which an object lies whose centre is there (m, world); None: on none."""
+    x, y, z = place
+    found = (r for r in scene.receptacles if _holds(r, (x, y)) and 0.0 < z - r.center[2] < r.clearance_m)
+    return min(found, key=lambda r: z - r.center[2], default=None)
+
+
+def _holds(receptacle: Receptacle, place: tuple[float, float]) -> bool:
+    """Whether a place lies on a receptacle's usable rectangle."""
+    dx, dy = place[0] - receptacle.center[0], place[1] - receptacle.center[1]
+    cos, sin = math.cos(receptacle.yaw), math.sin(receptacle.yaw)
+    u, v = cos * dx + sin * dy, cos * dy - sin * dx
+    # What was put on its very edge is on it whatever the last digit says.
+    return abs(u) <= receptacle.half_extents[0] + 1e-9 and abs(v) <= receptacle.half_extents[1] + 1e-9
+
+
 def approach_poses(
     grid: NavGrid, receptacle: Receptacle, position: Sequence[float], reach_m: NDArray[np.float64] = REACHES_M
 ) -> list[tuple[float, float, float]]:

@@ -20,7 +20,29 @@ CLOSED_SLACK = 0.05
 """An articulation is at its goal within this much of it (m or rad)."""
 NAV_DISTANCE_M = 1.5
 NAV_ANGLE_RAD = 0.261799
+FORCE_STEP_N = 20.0
+"""Only an increase of the contact force above this counts."""
+FORCE_MAX_N = 10_000.0
+"""So much contact force at once ends an episode (`max_instant_force`)."""
 _REST_EE = tuple(robot.REST_EE_BASE.tolist())
+
+
+class ForceSum:
+    """Adds up the rises of the contact force (habitat's accumulated force): small ones until they count together."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self._sim, self._last_n = sim, sim.force_n
+        self.total_n = 0.0
+
+    def update(self) -> float:
+        """Read the force after a control step; return by how much it rose (N), if by enough to count."""
+        rise = self._sim.force_n - self._last_n
+        if 0.0 <= rise <= FORCE_STEP_N:
+            return 0.0
+        self._last_n = self._sim.force_n
+        added = max(0.0, rise)
+        self.total_n += added
+        return added
 
 
 def base_to_world(sim: Simulator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -17,7 +17,8 @@ from hab.measures import planar_distance
 from hab.observation_sets import DEPTH
 from hab.scene import Scene
 from hab.simulator import Simulator
-from planner.chain import ChainResult, Limits, OnStep, TraceRow, run_chain
+from planner.chain import ChainResult, Limits, OnCall, OnStep, TraceRow, run_chain
+from planner.closed_loop import run_closed_loop
 from planner.task_planner import PlanStep, plan, whole_steps
 from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, entries, find, job_name
 from skills.oracle import make_oracle
@@ -43,6 +44,8 @@ class Agent:
     """Navigate's stop is ignored while its target is more than 2 m away."""
     monolithic: bool = False
     """One policy does it all, without skills and without a plan (skills/rearrange.py)."""
+    replan: str = ""
+    """Closed loop (planner/closed_loop.py) by one of `planner.state.STATES`; "": the paper's chain, planned once."""
 
 
 def skills_needed(name: str, agent: Agent) -> tuple[str, ...]:
@@ -155,11 +158,16 @@ def play_episode(
     policies: Mapping[str, SkillPolicy],
     limits: Limits,
     on_step: OnStep | None = None,
+    on_call: OnCall | None = None,
 ) -> ChainResult:
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
+    if agent.replan:
+        return run_closed_loop(
+            sim, episode, policies, SPECS, limits, agent.replan, agent.stop_mask, on_step, agent.skill_nav, on_call
+        )
     steps = steps_of(agent, episode, sim.scene)
-    return run_chain(sim, episode, steps, policies, SPECS, limits, agent.stop_mask, on_step, agent.skill_nav)
+    return run_chain(sim, episode, steps, policies, SPECS, limits, agent.stop_mask, on_step, agent.skill_nav, on_call)
 
 
 def play_skill(

@@ -1,16 +1,16 @@
 """The chain: plays a plan's steps as skills, one after the other, and measures what they achieved.
 
 The rules are those of habitat-baselines' TP-SRL evaluation (docs/hab.md): a skill acts through its own parts until its
-own termination rule; one that runs out of time ends the episode, and what holds by then counts; the arm goes back to
-rest between skills; what a skill has achieved is read off the simulator for measurement only, there is no replanning.
-One addition, which changes no success rate: the episode ends at the first missed interaction, because interactions
-count cumulatively and so no later one can count.
+own termination rule; one that runs out of time ends the episode, unless its interaction holds by then; the arm goes
+back to rest between skills; what a skill has achieved is read off the simulator for measurement only, there is no
+replanning (planner/closed_loop.py has that). One addition, which changes no success rate: the episode ends at the first
+missed interaction, because interactions count cumulatively and so no later one can count.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from hab.actions import BASE, GRIP, STOP, Action
 from hab.episodes import Episode
-from hab.measures import ee_in_base, holding, object_placed, planar_distance
+from hab.measures import FORCE_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
 from hab.simulator import Simulator
 from planner.task_planner import PlanStep
 from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest
@@ -27,10 +27,16 @@ from skills.specs import ALWAYS_DRIVE
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
 
+FORCE_SUM_MAX_N = 100_000.0
+"""Rises of the contact force may add up to so much in an episode (habitat's `max_accum_force` for the whole task)."""
+
 SUCCESS = "success"
+TOO_MUCH_FORCE = "excessive force"
 
 OnStep = Callable[[int, Action, Sequence[bool]], None]
-"""Called after each control step with the plan step's index, the action and the interactions measured so far."""
+"""Called after each control step with the call's number, the action and the interactions measured so far."""
+OnCall = Callable[[str, PlanStep], None]
+"""Called before each call of a skill with a few words on which one it is, and what is called."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,14 @@ class TraceRow:
     """Planar distance of the base from the call's goal when it began; 0 where the physics became unstable."""
     driven_m: float = 0.0
     """Length of the base's path during the call; 0 where the physics became unstable."""
+    attempt: int = 1
+    """How often the same action has been called, this time included."""
+    missing: str = ""
+    """Facts that the planner had expected after the call and the state's estimate has not; of the closed loop alone."""
+    found: str = ""
+    """… and facts that it has instead."""
+    why: str = ""
+    """Why the call was made: "first plan", "as planned" or, after a new plan, "not as expected"."""
 
 
 @dataclass
@@ -95,6 +109,7 @@ def run_chain(
     stop_mask: bool = True,
     on_step: OnStep | None = None,
     base_movement: bool = True,
+    on_call: OnCall | None = None,
 ) -> ChainResult:
     """Play `plan` from the simulator's present state (the episode's start) to its end or first missed interaction.
 
@@ -102,12 +117,14 @@ def run_chain(
     """
     names = [name for step in plan for name in (step.on_the_way, step.interaction) if name]
     result = ChainResult([False] * len(names))
-    chain = _Chain(sim, limits, stop_mask, on_step, result)
+    chain = Player(sim, limits, stop_mask, on_step, result, ForceSum(sim))
     carried = ""
     for stage, step in enumerate(plan):
+        if on_call is not None:
+            on_call(f"{stage + 1}/{len(plan)}", step)
         start, start_m, path_m = result.steps, planar_distance(sim, step.goal.position), sim.path_m
         spec = specs[step.skill]
-        parts = tuple(p for p in spec.parts if p != BASE or base_movement or step.skill in ALWAYS_DRIVE)
+        parts = chain.parts_of(spec, base_movement)
         ended, grasped = chain.play(stage, step, policies[step.skill], spec, parts)
         if step.on_the_way and grasped and _picked(sim, episode, step):
             result.interactions[names.index(step.on_the_way)] = True
@@ -117,7 +134,9 @@ def run_chain(
 
         lost = carried not in ("", sim.held) and GRIP not in spec.parts
         carried = sim.held
-        if not ended:
+        if chain.too_much_force():
+            outcome, reason = "failed", TOO_MUCH_FORCE
+        elif not ended:
             outcome, reason = "timeout", "episode's step limit" if result.steps >= limits.episode else "timeout"
         elif missed or not spec.achieved(sim, step.goal):
             outcome, reason = "failed", explain(sim, episode, step)
@@ -139,7 +158,8 @@ def run_chain(
                 round(sim.path_m - path_m, 3),
             )
         )
-        if not ended or missed:
+        # An interaction that holds when the skill's time is out counts, and the episode goes on.
+        if missed or not (ended or step.interaction) or result.steps >= limits.episode or chain.too_much_force():
             break
         if stage + 1 < len(plan):
             chain.reset_arm(stage)
@@ -150,7 +170,7 @@ def run_chain(
 
 
 @dataclass(frozen=True)
-class _Chain:
+class Player:
     """Acts on the simulator within an episode's limits, counting the steps."""
 
     sim: Simulator
@@ -158,11 +178,21 @@ class _Chain:
     stop_mask: bool
     on_step: OnStep | None
     result: ChainResult
+    force: ForceSum
 
     def play(
-        self, stage: int, step: PlanStep, policy: SkillPolicy, spec: SkillSpec, parts: tuple[str, ...]
+        self,
+        stage: int,
+        step: PlanStep,
+        policy: SkillPolicy,
+        spec: SkillSpec,
+        parts: tuple[str, ...],
+        given_up: Callable[[], bool] = lambda: False,
     ) -> tuple[bool, bool]:
-        """Run one skill; return whether it ended on its own rule, in time, and whether it had anything in hand."""
+        """Run one skill; return whether it ended on its own rule, in time, and whether it had anything in hand.
+
+        `given_up`: asked after each control step, whether to end it before its time is out.
+        """
         sim, goal, progress = self.sim, step.goal, Progress()
         deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
         policy.reset(sim, goal)
@@ -172,12 +202,26 @@ class _Chain:
             if self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
             self._advance(stage, action)
+            if self.too_much_force() or given_up():
+                return False, progress.grasped
             progress.steps += 1
             progress.grasped |= sim.held != ""
             progress.left_start |= math.dist(ee_in_base(sim), start) > START_ZONE_M
             if spec.ended(sim, goal, action, progress):
                 return True, progress.grasped
         return False, progress.grasped
+
+    def parts_of(self, spec: SkillSpec, base_movement: bool) -> tuple[str, ...]:
+        """Return the action parts that a skill has; `base_movement`: whether the manipulation skills may drive."""
+        return tuple(part for part in spec.parts if part != BASE or base_movement or spec.name in ALWAYS_DRIVE)
+
+    def play_script(self, stage: int, script: Iterable[Action]) -> bool:
+        """Play actions to their end; return whether the time and the forces allowed that."""
+        for action in script:
+            if self.result.steps >= self.limits.episode or self.too_much_force():
+                return False
+            self._advance(stage, action)
+        return True
 
     def reset_arm(self, stage: int) -> None:
         """Bring the arm to rest between two skills."""
@@ -186,8 +230,13 @@ class _Chain:
                 return
             self._advance(stage, action)
 
+    def too_much_force(self) -> bool:
+        """Whether the robot has been pressed too hard, now or in all: the episode ends."""
+        return self.sim.force_n > FORCE_MAX_N or self.force.total_n > FORCE_SUM_MAX_N
+
     def _advance(self, stage: int, action: Action) -> None:
         self.sim.step(action)
+        self.force.update()
         self.result.steps += 1
         if self.on_step is not None:
             self.on_step(stage, action, self.result.interactions)

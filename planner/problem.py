@@ -8,6 +8,8 @@ from hab.episodes import Episode, Target
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Articulation, Scene
 
 ROBOT = "robot"
+Atom = tuple[str, ...]
+"""A ground fact: ("holding", "ycb_013_apple-1", "robot")."""
 
 
 def object_name(target: Target) -> str:
@@ -27,42 +29,57 @@ def is_open(articulation: Articulation, joint_pos: float) -> bool:
     return joint_pos > DRAWER_OPEN_M - 0.1
 
 
-def problem_pddl(episode: Episode, scene: Scene) -> str:
+def problem_pddl(episode: Episode, scene: Scene, domain: str = "home_rearrangement") -> str:
     """Return the text of the episode's problem file.
 
     Only the objects to rearrange and the drawers and fridges that hold them or their goals are named: nothing else
     bears on the plan. The robot starts at nothing, as habitat's episodes do, so every plan begins by driving.
     """
-    containers = sorted({name for t in episode.targets for name in _containers(t, scene) if name})
-    articulations = [scene.articulation(name) for name in containers]
-
-    objects = [f"{ROBOT} - robot"]
-    objects += [f"{_name(a.name)} - {'fridge' if a.kind == 'fridge' else 'cab'}" for a in articulations]
-    objects += [f"{_name(object_name(t))} - movable" for t in episode.targets]
-    objects += [f"{_name(goal_name(t))} - goal" for t in episode.targets]
-
-    init = [f"(not_holding {ROBOT})"]
-    for a in articulations:
-        kind = "fridge" if a.kind == "fridge" else "cab"
-        state = "opened" if is_open(a, episode.joints.get(a.name, 0.0)) else "closed"
-        init.append(f"({state}_{kind} {_name(a.name)})")
-    for t in episode.targets:
-        start, goal = _containers(t, scene)
-        init += [f"(in {object_name(t)} {start})"] if start else []
-        init += [f"(in {goal_name(t)} {goal})"] if goal else []
-
     goals = [f"(object_at {object_name(t)} {goal_name(t)})" for t in episode.targets]
     return "\n".join(
         [
             f"; {episode.scenario}, {episode.split} episode {episode.index}, apartment {episode.scene_seed}",
             f"(define (problem {_name(f'{episode.scenario}_{episode.split}_{episode.index}')})",
-            "  (:domain home_rearrangement)",
-            _block("objects", objects),
-            _block("init", init),
+            f"  (:domain {domain})",
+            _block("objects", _objects(episode, scene)),
+            _block("init", [f"({' '.join(atom)})" for atom in initial_atoms(episode, scene)]),
             _block("goal", ["(and"] + [f"  {g}" for g in [*goals, f"(not_holding {ROBOT})"]], end="))") + ")",
             "",
         ]
     )
+
+
+def initial_atoms(episode: Episode, scene: Scene) -> list[Atom]:
+    """Return what holds at the episode's start."""
+    atoms: list[Atom] = [("not_holding", ROBOT)]
+    for a in _articulations(episode, scene):
+        atoms.append(door_atom(a, is_open(a, episode.joints.get(a.name, 0.0))))
+    for t in episode.targets:
+        start, goal = _containers(t, scene)
+        atoms += [("in", object_name(t), start)] if start else []
+        atoms += [("in", goal_name(t), goal)] if goal else []
+    return atoms
+
+
+def door_atom(articulation: Articulation, opened: bool) -> Atom:
+    """Return the fact that a drawer or fridge is open, or closed."""
+    kind = "fridge" if articulation.kind == "fridge" else "cab"
+    return f"{'opened' if opened else 'closed'}_{kind}", articulation.name
+
+
+def _articulations(episode: Episode, scene: Scene) -> list[Articulation]:
+    """Return the drawers and fridges that hold targets or their goals."""
+    names = {name for t in episode.targets for name in _containers(t, scene) if name}
+    return [scene.articulation(name) for name in sorted(names)]
+
+
+def _objects(episode: Episode, scene: Scene) -> list[str]:
+    objects = [f"{ROBOT} - robot"]
+    objects += [
+        f"{_name(a.name)} - {'fridge' if a.kind == 'fridge' else 'cab'}" for a in _articulations(episode, scene)
+    ]
+    objects += [f"{_name(object_name(t))} - movable" for t in episode.targets]
+    return objects + [f"{_name(goal_name(t))} - goal" for t in episode.targets]
 
 
 def _containers(target: Target, scene: Scene) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from hab.backend import unavailable
 from hab.episodes import POLICIES, SCENARIOS, SPLITS
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
 from hab.observation_sets import DEFAULT, OBSERVATION_SETS
+from planner.state import STATES
 from tpsrl import __version__
 from tpsrl.inputs import (
     BadInput,
@@ -95,6 +96,12 @@ def agent_options(command: Command) -> Command:
         click.option("--nav-skill/--no-nav-skill", default=True, help="Play the plan's Navigate steps."),
         click.option("--stop-mask/--no-stop-mask", default=True, help="Navigate may stop only within 2 m."),
         click.option("--monolithic", is_flag=True, help="One policy, rearrange, instead of a plan and its skills."),
+        click.option(
+            "--replan",
+            type=Name("state", STATES),
+            help="Plan anew after each call that did not do its job, by what the robot senses (sensed) or by the "
+            "simulator's state (oracle). Default: the paper's chain, planned once.",
+        ),
         click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
         click.option("--sim", help="mujoco or habitat; as the override sim.name=…, whose default is mujoco."),
         obs_option,
@@ -206,7 +213,7 @@ def ablate_command(
 
     The agents: tpsrl (the manipulation skills stand), skillnav (they drive), both again without stop-masking
     (tpsrl_nomask, skillnav_nomask), nonav (they drive, and the plan has no Navigate), monolithic (one policy for all,
-    without skills or plan) and oracle (scripted skills).
+    without skills or plan), oracle (scripted skills), and replan_sensed and replan_oracle (as skillnav, with --replan).
     Writes summary.json, success.csv and report.html to DIR. Episodes that DIR holds are not played again, so an
     ablation that was interrupted goes on where it stopped. OVERRIDES are Hydra overrides of configs/eval.yaml.
     """
@@ -593,7 +600,14 @@ def _config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) -> Eva
 def _agent(name: str, flags: dict[str, Any], config: EvalConfig) -> Agent:
     from planner.agent import Agent, AgentError, check_agent
 
-    agent = Agent(flags["skills"], flags["skill_nav"], flags["nav_skill"], flags["stop_mask"], flags["monolithic"])
+    agent = Agent(
+        flags["skills"],
+        flags["skill_nav"],
+        flags["nav_skill"],
+        flags["stop_mask"],
+        flags["monolithic"],
+        flags["replan"] or "",
+    )
     try:
         check_agent(agent, name, config.sim.obs)
     except AgentError as error:

@@ -111,6 +111,8 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
             raise BadInput(f"chain.skill_steps.{skill}: no such skill; choose from {', '.join(POLICIES)}")
     if context.params.get("monolithic"):
         _check_monolithic(name, context)
+    if context.params.get("replan"):
+        _check_replan(name, context)
     check_somebody_sees(config.sim.obs, skills)
     if name in SCENARIOS:
         return
@@ -128,6 +130,15 @@ def _check_monolithic(name: str, context: click.Context) -> None:
         raise BadInput(f"--monolithic: {name} is one policy as it is; leave it out")
     for option in ("skill_nav", "nav_skill", "stop_mask"):
         _refuse(option, context, "says how a plan's skills are played, --monolithic has none; leave one of them out")
+
+
+def _check_replan(name: str, context: click.Context) -> None:
+    if name not in SCENARIOS:
+        raise BadInput(f"--replan: {name} on its own has no plan; leave it out, or name a scenario")
+    if context.params.get("monolithic"):
+        raise BadInput("--replan: --monolithic has no plan; leave one of them out")
+    if not context.params["nav_skill"]:
+        raise BadInput("--replan: drives to where it tries again; leave --no-nav-skill out")
 
 
 def _refuse(option: str, context: click.Context, why: str) -> None:

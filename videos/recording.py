@@ -21,10 +21,10 @@ from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.mujoco.gl import RenderingUnavailable
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import OBJECTS
-from planner.agent import Agent, load_policies, play_episode, seed_draws, steps_of
+from planner.agent import Agent, load_policies, play_episode, seed_draws
 from planner.chain import Limits
-from planner.task_planner import interactions
-from skills.skill import SkillPolicy
+from planner.task_planner import PlanStep, interactions
+from skills.skill import Goal, SkillPolicy
 from videos.render import prepare_rendering
 
 if TYPE_CHECKING:
@@ -72,16 +72,14 @@ def record_scenario(
     try:
         recording.save(part)
         sim.reset(episode)
-        steps = steps_of(agent, episode, sim.scene)
         policies = load_policies(agent, scenario, obs)
         recorder = _Recorder(recording, sim, interactions(episode))
-        stages = [(step.skill, step.action, step.goal.position) for step in steps]
 
-        def record(stage: int, action: Action, done: Sequence[bool]) -> None:
-            recorder.moment(stage, stages, policies, done)
+        def record(number: int, action: Action, done: Sequence[bool]) -> None:
+            recorder.moment(policies, done)
 
         seed_draws(0, index)
-        result = play_episode(sim, episode, agent, policies, limits, record)
+        result = play_episode(sim, episode, agent, policies, limits, record, recorder.call)
         recorder.end("whole task done" if result.success else f"{result.failed_skill}: {result.reason}")
     except BaseException:
         recording.disconnect()
@@ -100,36 +98,35 @@ class _Recorder:
 
     def __init__(self, recording: rr.RecordingStream, sim: MujocoSimulator, names: Sequence[str]) -> None:
         self._to, self._sim, self._names = recording, sim, names
-        self._stage, self._done = -1, 0
+        self._label, self._done, self._new = "", 0, False
+        self._step = PlanStep("", "", Goal((0.0, 0.0, 0.0)), "")
         self._sees = _renders()
         self._rays = np.stack((np.cos(robot.LASER_YAWS_RAD), np.sin(robot.LASER_YAWS_RAD)), axis=1)
         self._was: dict[int, NDArray[np.float64]] = {}
         self._lay_out()
 
-    def moment(
-        self,
-        stage: int,
-        stages: Sequence[tuple[str, str, tuple[float, float, float]]],
-        policies: Mapping[str, SkillPolicy],
-        done: Sequence[bool],
-    ) -> None:
+    def call(self, label: str, step: PlanStep) -> None:
+        """Take note of a call of a skill that begins."""
+        self._label, self._step, self._new = label, step, True
+
+    def moment(self, policies: Mapping[str, SkillPolicy], done: Sequence[bool]) -> None:
         """Record the present state, if its turn has come or the plan has gone on."""
         import rerun as rr
 
-        sim, new = self._sim, stage != self._stage
+        sim, new, step = self._sim, self._new, self._step
         if sim.steps % EVERY and not new and sum(done) == self._done:
             return
         self._at(sim.steps)
-        skill, action, goal = stages[stage]
         if new:
-            self._stage = stage
-            self._to.log("plan", rr.TextLog(f"{stage + 1} of {len(stages)}: {skill} {action}"))
-            self._to.log("world/skill_goal", rr.Points3D([goal], radii=0.05, colors=[150, 150, 150], labels=[skill]))
+            self._new = False
+            self._to.log("plan", rr.TextLog(f"{self._label}: {step.skill} {step.action}"))
+            place = rr.Points3D([step.goal.position], radii=0.05, colors=[150, 150, 150], labels=[step.skill])
+            self._to.log("world/skill_goal", place)
         if sum(done) > self._done:
             self._to.log("plan", rr.TextLog(f"achieved: {self._names[sum(done) - 1]}"))
             self._done = sum(done)
         self._to.log("interactions", rr.Scalars(self._done))
-        policy = policies[skill]
+        policy = policies.get(step.skill)  # recoveries are scripts
         for told in ("value", "stop_probability"):  # oracles have neither
             if getattr(policy, told, None) is not None:
                 self._to.log(f"policy/{told}", rr.Scalars(getattr(policy, told)))

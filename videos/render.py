@@ -24,9 +24,9 @@ from hab.episodes import Episode, make_episode
 from hab.mujoco.gl import make_gl_context
 from hab.observation_sets import LASER
 from hab.simulator import Simulator
-from planner.agent import Agent, load_policies, play_episode, play_skill, seed_draws, steps_of
+from planner.agent import Agent, load_policies, play_episode, play_skill, seed_draws
 from planner.chain import Limits
-from planner.task_planner import interactions
+from planner.task_planner import PlanStep, interactions
 from skills.skill import Goal
 from videos.frame import compose
 from videos.overlays import overlays
@@ -94,16 +94,18 @@ def render_scenario(
     sim = make_simulator(simulator, films=True)
     episode = make_episode(scenario, split, index)
     moments: list[Moment] = []
-    sim.reset(episode)
-    steps = steps_of(agent, episode, sim.scene)
+    caption, goal = "", Goal((0.0, 0.0, 0.0))
 
-    def record(stage: int, action: Action, done: Sequence[bool]) -> None:
-        caption = f"{stage + 1}/{len(steps)}  {steps[stage].skill}  {steps[stage].action}"
-        moments.append(Moment(action, caption, steps[stage].goal, tuple(done)))
+    def call(label: str, step: PlanStep) -> None:
+        nonlocal caption, goal
+        caption, goal = f"{label}  {step.skill}  {step.action}", step.goal
+
+    def record(number: int, action: Action, done: Sequence[bool]) -> None:
+        moments.append(Moment(action, caption, goal, tuple(done)))
 
     try:
         seed_draws(seed, index)
-        result = play_episode(sim, episode, agent, load_policies(agent, scenario, obs), limits, record)
+        result = play_episode(sim, episode, agent, load_policies(agent, scenario, obs), limits, record, call)
         sim.reset(episode)
         ending = "whole task done" if result.success else f"{result.failed_skill}: {result.reason}"
         moments.append(Moment({}, ending, moments[-1].goal, tuple(result.interactions)))

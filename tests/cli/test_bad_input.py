@@ -35,6 +35,16 @@ CASES = {
     "no chain to limit": (["eval", "pick", "chain.episode_steps=9"], "do not apply to a single skill"),
     "no stop to mask": (["eval", "navigate", "--stop-mask"], "--stop-mask/--no-stop-mask: does nothing"),
     "no plan": (["eval", "tidy_house", "--monolithic", "--no-stop-mask"], "--monolithic has none"),
+    "a skill has no plan": (["eval", "pick", "--replan", "sensed"], "--replan: pick on its own has no plan"),
+    "one policy has no plan": (
+        ["eval", "tidy_house", "--monolithic", "--replan", "sensed"],
+        "--monolithic has no plan",
+    ),
+    "no driving there again": (
+        ["eval", "tidy_house", "--no-nav-skill", "--replan", "oracle"],
+        "leave --no-nav-skill out",
+    ),
+    "no such state": (["eval", "tidy_house", "--replan", "senses"], "did you mean 'sensed'"),
     "one policy as it is": (["eval", "pick", "--monolithic"], "--monolithic: pick is one policy"),
     "no oracle": (["eval", "rearrange", "--skills", "oracle"], "rearrange has no oracle"),
     "no plan to change": (["render", "pick", "--no-nav-skill"], "--nav-skill/--no-nav-skill: does nothing"),

@@ -24,9 +24,17 @@ def test_json() -> None:
     report = to_json(evaluation())
     assert list(report) == [
         *("scenario", "sim", "split", "episodes", "seed", "agent"),
-        *("success", "success_ci95", "interactions", "steps", "seconds", "episode_results"),
+        *("success", "success_ci95", "interactions", "success_over_steps", "steps", "seconds", "episode_results"),
     ]
-    assert report["agent"] == {"skills": "oracle", "skill_nav": True, "nav_skill": True, "stop_mask": True}
+    assert report["agent"] == {
+        "skills": "oracle",
+        "skill_nav": True,
+        "nav_skill": True,
+        "stop_mask": True,
+        "replan": None,
+    }
+    # One of the two succeeds, in 900 steps.
+    assert report["success_over_steps"] == [[n, 0.5 if n >= 900 else 0.0] for n in range(750, 7501, 750)]
     assert [i["name"] for i in report["interactions"]] == ["pick 1", "place 1", "pick 2", "place 2"]
     assert [i["success"] for i in report["interactions"]] == [1.0, 0.5, 0.5, 0.5]
     assert report["success"] == 0.5 and report["success_ci95"] == report["interactions"][1]["ci95"]
@@ -45,7 +53,8 @@ def test_json() -> None:
 def test_a_skill_has_no_switches_of_the_chain() -> None:
     result = EpisodeResult(0, 7, True, [], "", "", 90, [])
     report = to_json(Evaluation(Request("pick", Agent(), episodes=1), [result], 1.0, interrupted=False))
-    assert report["agent"] == {"skills": "oracle", "skill_nav": True, "nav_skill": None, "stop_mask": None}
+    assert report["agent"]["skill_nav"] and report["agent"]["nav_skill"] is None is report["agent"]["stop_mask"]
+    assert report["success_over_steps"] == []
     assert report["interactions"] == []
 
 

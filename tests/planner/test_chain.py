@@ -33,7 +33,7 @@ class FakeSim:
         self.objects = {t.object: np.array(t.start_pos) for t in TARGETS}
         self.actions: list[Action] = []
         self.steps = 0
-        self.path_m = 0.0
+        self.path_m = self.force_n = 0.0
 
     def step(self, action: Action) -> None:
         self.actions.append(action)
@@ -129,6 +129,10 @@ def test_all_goes_well() -> None:
         "reason": "",
         "start_m": 0.0,
         "driven_m": 0.0,
+        "attempt": 1,
+        "missing": "",
+        "found": "",
+        "why": "",
     }
 
 
@@ -158,11 +162,20 @@ def test_a_missed_interaction_ends_the_episode() -> None:
     assert len(result.trace) == 4
 
 
-def test_a_timeout_ends_the_episode_but_what_is_held_counts() -> None:
+def test_what_holds_when_the_time_is_out_counts_and_the_episode_goes_on() -> None:
     result, _ = run(specs={"pick": spec("pick", ended_after=99)})
-    assert result.interactions == [True, False, False, False]
+    assert result.success
+    picked = [(row.outcome, row.end_step - row.start_step) for row in result.trace if row.skill == "pick"]
+    assert picked == [("timeout", 20)] * 2
+
+
+def test_what_does_not_hold_when_the_time_is_out_ends_the_episode() -> None:
+    """… and so does a way that is not done, whatever it has come to."""
+    result, _ = run(specs={"pick": spec("pick", ended_after=99)}, pick=Script(nothing))
+    assert result.interactions == [False] * 4 and result.trace[-1].skill == "pick"
     assert (result.failed_skill, result.reason) == ("pick", "timeout")
-    assert result.trace[-1].end_step - result.trace[-1].start_step == 20
+    result, _ = run(specs={"navigate": spec("navigate", ended_after=99)})
+    assert [row.skill for row in result.trace] == ["navigate"] and result.reason == "timeout"
 
 
 def test_navigation_that_stops_far_away_is_recorded_and_the_chain_goes_on() -> None:
@@ -319,3 +332,27 @@ def test_what_one_policy_for_all_took_counts_although_it_dropped_it() -> None:
     assert result.interactions == [True, False, False, False] and result.reason == "episode's step limit"
     result = whole(Fetcher(takes="can"))
     assert result.interactions == [False] * 4 and result.reason == "holds the wrong thing"
+
+
+class Pressed(FakeSim):
+    """Something presses the robot with these forces, one a control step, and then with none."""
+
+    def __init__(self, forces_n: list[float]) -> None:
+        super().__init__()
+        self.left = list(forces_n)
+
+    def step(self, action: Action) -> None:
+        super().step(action)
+        self.force_n = self.left.pop(0) if self.left else 0.0
+
+
+@pytest.mark.parametrize(
+    ("forces_n", "steps"), [([9_000.0, 10_001.0], 2), ([9_000.0, 0.0] * 12, 23), ([9_000.0] * 30, 48), ([15.0] * 9, 48)]
+)
+def test_too_much_force_ends_the_episode(forces_n: list[float], steps: int) -> None:
+    """10,000 N at once, or rises that add up to 100,000 N: one that lasts has risen once."""
+    result, _ = run(Pressed(forces_n))
+    assert result.steps == steps and result.success == (steps == 48)
+    if not result.success:
+        assert result.reason == "excessive force" and result.trace[-1].outcome == "failed"
+        assert result.trace[-1].end_step == steps

@@ -1,0 +1,288 @@
+"""The closed loop: plan, play one call of a skill, look what came of it, and plan anew if that is not as expected.
+
+The skills, their termination rules and time limits, and the arm's way to rest between them are the chain's
+(planner/chain.py). A call that fails costs time and nothing else: the episode ends when all is done, when the time is
+out, or when no plan is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from hab.episodes import Episode, Target, lies_on
+from hab.measures import ForceSum, object_placed, planar_distance
+from hab.scene import Vec3
+from hab.simulator import Simulator
+from planner.chain import SUCCESS, TOO_MUCH_FORCE, ChainResult, Limits, OnCall, OnStep, Player, TraceRow
+from planner.problem import ROBOT, Atom, goal_name, object_name
+from planner.recovery import Trail, back_off, tuck
+from planner.replanning import Action, Replanner
+from planner.state import OracleState, SensedState, StateEstimate
+from planner.task_planner import SKILL_OF_ACTION, PlanStep
+from skills.skill import Goal, SkillPolicy, SkillSpec
+
+RECOVERY = ("back_off", "tuck")
+NOT_EXPECTED = "not as expected"
+NO_PLAN, OUT_OF_TIME = "no plan is left", "episode's step limit"
+ROUND_M, ROUND_RAD = 1.0, (0.5 * math.pi, -0.5 * math.pi, math.pi)
+SCRIPT_TRIES = 3
+"""A recovery that has not helped so often in a row is taken to be as good as it gets."""
+
+
+def run_closed_loop(
+    sim: Simulator,
+    episode: Episode,
+    policies: Mapping[str, SkillPolicy],
+    specs: Mapping[str, SkillSpec],
+    limits: Limits,
+    estimate: str,
+    stop_mask: bool = True,
+    on_step: OnStep | None = None,
+    base_movement: bool = True,
+    on_call: OnCall | None = None,
+) -> ChainResult:
+    """Play an episode from the simulator's present state (its start) by one of `planner.state.STATES`."""
+    loop = _Loop(sim, episode, policies, specs, limits, estimate, stop_mask, on_step, base_movement, on_call)
+    loop.run()
+    return loop.result
+
+
+class _Loop:
+    def __init__(
+        self,
+        sim: Simulator,
+        episode: Episode,
+        policies: Mapping[str, SkillPolicy],
+        specs: Mapping[str, SkillSpec],
+        limits: Limits,
+        estimate: str,
+        stop_mask: bool,
+        on_step: OnStep | None,
+        base_movement: bool,
+        on_call: OnCall | None,
+    ) -> None:
+        self.sim, self.episode, self.policies, self.specs, self.limits = sim, episode, policies, specs, limits
+        self.base_movement, self.on_call = base_movement, on_call
+        self.result = ChainResult([False] * (2 * len(episode.targets)))
+        self.trail, self.calls = Trail(), 0
+        self.state: StateEstimate = (OracleState if estimate == "oracle" else SensedState)(sim, episode, sim.scene)
+        self.planner = Replanner(episode, sim.scene)
+        self.player = Player(sim, limits, stop_mask, self._watching(on_step), self.result, ForceSum(sim))
+        self.goals = [("object_at", object_name(t), goal_name(t)) for t in episode.targets]
+        self.targets = {object_name(t): t for t in episode.targets}
+        """… and what has been taken by mistake, and goes back to where it was."""
+        self.attempts: dict[str, int] = {}
+        self.useless: dict[str, int] = dict.fromkeys(RECOVERY, 0)
+
+    def run(self) -> None:
+        """Play until all is done, the time is out or no plan is left."""
+        plan: list[Action] = []
+        why = "first plan"
+        while self.result.steps < self.limits.episode and not self.player.too_much_force():
+            if not plan:
+                found = self._plan()
+                if found is None:
+                    self._fail("planner", NO_PLAN)
+                    return
+                if not found:
+                    break
+                plan = found
+            action = plan.pop(0)
+            expected = self.planner.expected(self._atoms(), action)
+            self._call(action, expected, why)
+            why = "as planned"
+            if self.state.atoms != _without_memory(expected):
+                plan, why = [], NOT_EXPECTED
+        self._count()
+        if not self.result.success and not self.result.reason:
+            last = self.result.trace[-1] if self.result.trace else None
+            reason = TOO_MUCH_FORCE if self.player.too_much_force() else OUT_OF_TIME
+            if self.result.steps < self.limits.episode and reason == OUT_OF_TIME:
+                reason = "believed to be done"
+            self._fail(last.skill if last else "planner", reason)
+
+    def _fail(self, skill: str, reason: str) -> None:
+        self._count()
+        if not self.result.success:
+            self.result.failed_skill, self.result.reason = skill, reason
+
+    def _plan(self) -> list[Action] | None:
+        """Plan for all objects that are not lost; for none, if all others are done."""
+        self._adopt()
+        atoms = self._atoms()
+        open_goals = [goal for goal in self.goals if ("lost", goal[1]) not in atoms]
+        empty: Atom = ("not_holding", ROBOT)
+        x, y, _ = self.sim.base.tolist()
+        plan = self.planner.plan(atoms, self.state.where, (x, y), [*open_goals, empty])
+        if plan == [] and len(open_goals) < len(self.goals):
+            return None
+        return plan
+
+    def _adopt(self) -> None:
+        """Let the planner know of an object in hand that nobody asked for, if the state's estimate tells."""
+        name = next((atom[1] for atom in self.state.atoms if atom[0] == "holding" and atom[1] not in self.targets), "")
+        if not name:
+            return
+        place = self.episode.objects[name][0]
+        under = lies_on(self.sim.scene, place)
+        if under is None:
+            return
+        target = Target(name, under.name, under.name, place, place)
+        self.targets[object_name(target)] = target
+        self.state.adopt(target)
+        failures = self.planner.failures
+        known = replace(self.episode, targets=tuple(self.targets.values()))
+        self.planner = Replanner(known, self.sim.scene, failures)
+
+    def _atoms(self) -> frozenset[Atom]:
+        """Return the believed facts; a recovery that keeps failing is given up."""
+        given_up = {("stuck", ROBOT)} if self.useless["back_off"] >= SCRIPT_TRIES else set()
+        given_up |= {("arm_out", ROBOT)} if self.useless["tuck"] >= SCRIPT_TRIES else set()
+        return self.state.atoms - given_up
+
+    def _call(self, action: Action, expected: frozenset[Atom], why: str) -> None:
+        """Play one action of the plan and write its line of the trace."""
+        sim, result = self.sim, self.result
+        step = self._step(action)
+        start, start_m, path_m = result.steps, planar_distance(sim, step.goal.position), sim.path_m
+        self.attempts[str(action)] = attempt = self.attempts.get(str(action), 0) + 1
+        if self.on_call is not None:
+            again = f", attempt {attempt}" if attempt > 1 else ""
+            self.on_call(f"{self.calls + 1}{again}" + (f" ({why})" if why == NOT_EXPECTED else ""), step)
+        told = action.name if action.name in (*RECOVERY, "go_round") else step.skill
+        self.state.begin(told, action.arguments)
+        if action.name in RECOVERY:
+            script = back_off(sim, self.trail) if action.name == "back_off" else tuck(sim)
+            ended = self.player.play_script(self.calls, script)
+        else:
+            spec = self.specs[step.skill]
+            parts = self.player.parts_of(spec, self.base_movement)
+            self.trail.begin()
+            given_up = self.trail.stands_still if step.skill == "navigate" else lambda: False
+            ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
+            if result.steps < self.limits.episode and not self.player.too_much_force():
+                self.player.reset_arm(self.calls)
+        self.state.update(told, action.arguments, ended)
+        found = self.state.atoms
+        as_expected = found == _without_memory(expected)
+        self._take_note(action, as_expected)
+        self._count()
+        outcome, reason = SUCCESS, ""
+        if not as_expected:
+            outcome = "failed" if ended else "timeout"
+            reason = "timeout" if not ended else _explained(_without_memory(expected) - found, found)
+        result.trace.append(
+            TraceRow(
+                self.calls,
+                step.skill,
+                step.action,
+                step.interaction,
+                start,
+                result.steps,
+                outcome,
+                reason,
+                round(start_m, 3),
+                round(sim.path_m - path_m, 3),
+                attempt,
+                _told(_without_memory(expected) - found),
+                _told(found - _without_memory(expected)),
+                why,
+            )
+        )
+        self.calls += 1
+
+    def _take_note(self, action: Action, as_expected: bool) -> None:
+        """Count failures by object, and recoveries that have not helped."""
+        if action.name in RECOVERY:
+            left = ("stuck", ROBOT) if action.name == "back_off" else ("arm_out", ROBOT)
+            self.useless[action.name] = self.useless[action.name] + 1 if left in self.state.atoms else 0
+            return
+        self.useless = dict.fromkeys(RECOVERY, 0)
+        about = next((a for a in action.arguments if a in self.targets), "")
+        if about and not as_expected:
+            self.planner.failures[about] = self.planner.failures.get(about, 0) + 1
+
+    def _step(self, action: Action) -> PlanStep:
+        """Turn a ground action into a skill call: to where its object is believed to be."""
+        name = action.arguments[0] if action.arguments else ""
+        if action.name in RECOVERY:
+            x, y, _ = self.sim.base.tolist()
+            return PlanStep(str(action), action.name, Goal((x, y, 0.0)), "")
+        if action.name == "go_round":
+            goal = Goal(self._round(self._way_to(name, self.state.where).position), self._in_hand())
+            return PlanStep(str(action), "navigate", goal, "")
+        where, skill = self.state.where, SKILL_OF_ACTION[action.name]
+        if action.name == "pick":
+            goal = Goal(where[name], self.targets[name].object)
+        elif action.name == "place":
+            goal = Goal(self.targets[name].goal_pos, self.targets[name].object)
+        elif action.name == "nav":
+            goal = self._way_to(name, where)
+        else:
+            about = self.targets.get(action.arguments[1])
+            goal = Goal(self.planner.place_of(name), about.object if about else "", name)
+        number = len([g for g in self.goals if g in self.state.atoms]) + 1
+        return PlanStep(str(action), skill, goal, f"{skill} {number}" if skill in ("pick", "place") else "")
+
+    def _in_hand(self) -> str:
+        name = next((atom[1] for atom in self.state.atoms if atom[0] == "holding"), "")
+        return self.targets[name].object if name in self.targets else ""
+
+    def _round(self, place: Vec3) -> Vec3:
+        """Return a point beside a place, a quarter or half turn about it from where the robot stands, in turn."""
+        x, y, _ = self.sim.base.tolist()
+        turn = ROUND_RAD[sum(name.startswith("(go_round") for name in self.attempts) % len(ROUND_RAD)]
+        angle = math.atan2(y - place[1], x - place[0]) + turn
+        return place[0] + ROUND_M * math.cos(angle), place[1] + ROUND_M * math.sin(angle), place[2]
+
+    def _way_to(self, name: str, where: Mapping[str, Vec3]) -> Goal:
+        if name in where:
+            return Goal(where[name], self.targets[name].object)
+        target = next(t for t in self.targets.values() if goal_name(t) == name)
+        return Goal(target.goal_pos, target.object)
+
+    def _count(self) -> None:
+        """Tick the interactions off by number: k objects placed at a time, or k - 1 and another one in hand."""
+        placed = [object_placed(self.sim, target) for target in self.episode.targets]
+        done = self.result.interactions
+        count = sum(placed)
+        held = any(self.sim.held == t.object for t, lies in zip(self.episode.targets, placed, strict=True) if not lies)
+        for k in range(count):
+            done[2 * k] = done[2 * k + 1] = True
+        if held and count < len(placed):
+            done[2 * count] = True
+
+    def _watching(self, on_step: OnStep | None) -> OnStep:
+        def watch(call: int, action: object, done: Sequence[bool]) -> None:
+            self.state.watch()
+            self.trail.watch(self.sim.base)
+            if on_step is not None:
+                on_step(call, action, done)  # type: ignore[arg-type]
+
+        return watch
+
+
+def _without_memory(atoms: frozenset[Atom]) -> frozenset[Atom]:
+    """Leave out where the robot was last: a matter of the plan's costs alone."""
+    return frozenset(atom for atom in atoms if atom[0] != "was_at")
+
+
+def _told(atoms: frozenset[Atom]) -> str:
+    return " ".join(sorted(f"({' '.join(atom)})" for atom in atoms))
+
+
+def _explained(missing: frozenset[Atom], found: frozenset[Atom]) -> str:
+    """Say in a few words what a call that ended has not done."""
+    for fact, words in (
+        ("holding", "does not hold it"),
+        ("object_at", "object is not at its goal"),
+        ("opened_cab", "not far enough"),
+        ("opened_fridge", "not far enough"),
+        ("robot_at", "stopped too far or facing away"),
+        ("not_holding", "did not let go"),
+    ):
+        if any(atom[0] == fact for atom in missing):
+            return words
+    return "arm not at rest" if ("arm_out", ROBOT) in found else NOT_EXPECTED

@@ -1,0 +1,101 @@
+"""What the closed loop does where a call has left the robot in a corner: scripts that read odometry and joints."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.actions import ARM, BASE, GRIP, Action
+from hab.simulator import Simulator
+from planner.state import Senses
+from skills.skill import RESET_ARM_STEPS, towards_rest
+
+BACK_M, BACK_STEPS = 0.7, 120
+"""Back off so far, for so long at most."""
+TRAIL_STEP_M, TRAIL_LENGTH = 0.05, 60
+CAUGHT_STEPS, TURN_STEPS = 12, 20
+"""A base that has not moved for so long turns for so long, to and fro in turn."""
+REACHED_M = 0.08
+
+
+STUCK_STEPS, STUCK_M = 150, 0.15
+"""A drive that has not come so far in so long will not get anywhere."""
+
+
+class Trail:
+    """Where the base has come from, by odometry: a point every few centimetres."""
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, float]] = deque(maxlen=TRAIL_LENGTH)
+        self._lately: deque[tuple[float, float]] = deque(maxlen=STUCK_STEPS)
+
+    def begin(self) -> None:
+        """Take note of a call that begins."""
+        self._lately.clear()
+
+    def stands_still(self) -> bool:
+        """Whether the base has not got anywhere for long, in this call."""
+        if len(self._lately) < STUCK_STEPS:
+            return False
+        return all(math.dist(point, self._lately[-1]) < STUCK_M for point in self._lately)
+
+    def watch(self, base: NDArray[np.float64]) -> None:
+        """Take note after a control step."""
+        x, y = float(base[0]), float(base[1])
+        self._lately.append((x, y))
+        if not self._points or math.dist(self._points[-1], (x, y)) > TRAIL_STEP_M:
+            self._points.append((x, y))
+
+    def back(self, metres: float) -> list[tuple[float, float]]:
+        """Return the points of so much of the way, the latest first."""
+        points, length = list(reversed(self._points)), 0.0
+        for i in range(1, len(points)):
+            length += math.dist(points[i - 1], points[i])
+            if length >= metres:
+                return points[: i + 1]
+        return points
+
+
+def back_off(sim: Simulator, trail: Trail) -> Iterator[Action]:
+    """Yield what drives the base back along its trail, whichever way it faces; it turns where it is caught."""
+    senses, caught, side = Senses(sim), 0, 1.0
+    points = trail.back(BACK_M)
+    begun = senses.base[:2].copy()
+    steps = 0
+    while steps < BACK_STEPS and math.dist(begun, senses.base[:2]) < BACK_M:
+        x, y, yaw = senses.base.tolist()
+        while points and math.dist(points[0], (x, y)) < REACHED_M:
+            points.pop(0)
+        if caught >= CAUGHT_STEPS:
+            for _ in range(TURN_STEPS):
+                yield _drive(sim, -0.2, side)
+            steps, caught, side = steps + TURN_STEPS, 0, -side
+            continue
+        forward, turn = -0.5, 0.0
+        if points:
+            off = math.remainder(math.atan2(points[0][1] - y, points[0][0] - x) - yaw, math.tau)
+            ahead = math.cos(off) > 0.0
+            turn = math.remainder(off if ahead else off - math.pi, math.tau)
+            forward = (0.5 if ahead else -0.5) * max(0.0, math.cos(turn)) ** 4
+        yield _drive(sim, forward, max(-1.0, min(1.0, 2.0 * turn)))
+        steps += 1
+        moved = math.dist((x, y), senses.base[:2]) > 0.002 or abs(float(senses.base[2]) - yaw) > 0.005
+        caught = 0 if moved else caught + 1
+
+
+def tuck(sim: Simulator) -> Iterator[Action]:
+    """Yield what brings the arm to rest while the base backs away slowly, for twice as long as the chain's reset."""
+    for _ in range(2 * RESET_ARM_STEPS):
+        if Senses(sim).arm_rests:
+            return
+        yield {**towards_rest(sim), BASE: np.array((-0.15, 0.0), np.float32)}
+
+
+def _drive(sim: Simulator, forward: float, turn: float) -> Action:
+    """Drive, the arm still; what is in hand stays there."""
+    grip = np.array([1.0 if sim.held else -1.0], np.float32)
+    return {BASE: np.array((forward, turn), np.float32), ARM: np.zeros(7, np.float32), GRIP: grip}

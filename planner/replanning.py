@@ -1,0 +1,195 @@
+"""Plans from any state, again and again: the domain of the closed loop, parsed and grounded once for an episode.
+
+pddlpy parses, grounds and applies actions; its own planners ground anew at each call and know unit costs only, so
+the A* is here. Costs are control steps: what a way and a call take, roughly, and more for what has failed, so that the
+order of the objects comes from the search, and what fails is put off until the others are done.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+from pddlpy import DomainProblem
+from pddlpy.pddl import Operator
+from pddlpy.planning import State
+from pddlpy.planning.grounding import GroundedTask
+
+from hab.episodes import Episode
+from hab.openings import handle_at
+from hab.scene import Scene, Vec3
+from planner.problem import ROBOT, Atom, goal_name, object_name, problem_pddl
+
+DOMAIN = "home_rearrangement_closed_loop"
+CALL_STEPS = {
+    "nav": 60.0,
+    "nav_to_receptacle": 60.0,
+    "pick": 150.0,
+    "place": 150.0,
+    "open_cab": 250.0,
+    "open_fridge": 250.0,
+    "go_round": 200.0,
+    "back_off": 60.0,
+    "tuck": 30.0,
+}
+"""What a call takes besides its way."""
+STEPS_PER_M = 45.0
+FAILED_STEPS = 400.0
+"""What an object that has failed costs more, for each failure and each other object that is still to be done."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """A ground action of a plan."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"({' '.join([self.name, *self.arguments])})"
+
+
+@dataclass
+class Replanner:
+    """The planner of one episode."""
+
+    episode: Episode
+    scene: Scene
+    failures: dict[str, int] = field(default_factory=dict)
+    """By the PDDL name of an object: how many calls about it have failed."""
+
+    def __post_init__(self) -> None:
+        problem = _parse(problem_pddl(self.episode, self.scene, DOMAIN))
+        self._task = GroundedTask(problem)
+        self._goal_of = {object_name(t): goal_name(t) for t in self.episode.targets}
+        self._always = frozenset(("belongs", name, goal) for name, goal in self._goal_of.items())
+        self.containers = [name for name, kind in problem.worldobjects().items() if kind in ("cab", "fridge")]
+        self._places: dict[str, Vec3] = {goal_name(t): t.goal_pos for t in self.episode.targets}
+        self._places |= {name: handle_at(self.scene.articulation(name), 0.0) for name in self.containers}
+
+    def plan(
+        self, atoms: Iterable[Atom], where: Mapping[str, Vec3], here: tuple[float, float], goals: Iterable[Atom]
+    ) -> list[Action] | None:
+        """Return the cheapest plan from a state to the goals; None: there is none.
+
+        `where`: the objects' places (m, world), by PDDL name; `here`: the base's.
+        """
+        wanted = frozenset(goals)
+        search = _Search(self, wanted, {**self._places, **where}, here)
+        start = State(frozenset(atoms) | self._always)
+        order = itertools.count()
+        frontier = [(search.least(start), next(order), 0.0, start)]
+        cheapest: dict[State, float] = {start: 0.0}
+        came: dict[State, tuple[State, Action]] = {}
+        while frontier:
+            _, _, spent, state = heapq.heappop(frontier)
+            if wanted <= state.atoms:
+                return _traced(came, state)
+            if spent > cheapest[state]:
+                continue
+            for operator, after in self._task.successors(state):
+                action = _action(operator)
+                total = spent + search.cost(action, state)
+                if total < cheapest.get(after, math.inf):
+                    cheapest[after] = total
+                    came[after] = state, action
+                    heapq.heappush(frontier, (total + search.least(after), next(order), total, after))
+        return None
+
+    def place_of(self, container: str) -> Vec3:
+        """Return a drawer's or fridge's handle, closed (m, world)."""
+        return self._places[container]
+
+    def actions(self, atoms: Iterable[Atom]) -> Iterator[Action]:
+        """Yield what can be done in a state."""
+        for operator, _ in self._task.successors(State(frozenset(atoms) | self._always)):
+            yield _action(operator)
+
+    def expected(self, atoms: Iterable[Atom], action: Action) -> frozenset[Atom]:
+        """Return what holds after an action that does what the domain says. Raises `ValueError` if it cannot be."""
+        state = State(frozenset(atoms) | self._always)
+        for operator, after in self._task.successors(state):
+            if _action(operator) == action:
+                return frozenset(after.atoms) - self._always
+        raise ValueError(f"{action} cannot be done now")
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The costs of one call of the planner."""
+
+    planner: Replanner
+    goals: frozenset[Atom]
+    places: Mapping[str, Vec3]
+    here: tuple[float, float]
+
+    def cost(self, action: Action, state: State) -> float:
+        """Return what an action costs in a state (control steps)."""
+        steps = CALL_STEPS[action.name]
+        if action.name.startswith("nav"):
+            steps += STEPS_PER_M * self._way(self._at(state), action.arguments[0])
+        elif action.name == "pick":
+            name = action.arguments[0]
+            others = sum(goal not in state.atoms and name not in goal for goal in self.goals)
+            steps += FAILED_STEPS * self.planner.failures.get(name, 0) * others
+        return steps
+
+    def least(self, state: State) -> float:
+        """Return what is still to be done at least: calls, each object's own way, and the shortest way to it."""
+        atoms, at = state.atoms, self._at(state)
+        missing = [(goal[1], goal[2]) for goal in self.goals if goal[0] == "object_at" and goal not in atoms]
+        ends = [goal for _, goal in missing] + self.planner.containers
+        steps, shut = 0.0, set[str]()
+        for name, goal in missing:
+            steps += CALL_STEPS["place"]
+            if ("holding", name, ROBOT) in atoms:
+                if ("robot_at", goal, ROBOT) not in atoms:
+                    steps += CALL_STEPS["nav"] + STEPS_PER_M * self._way(at, goal)
+                continue
+            steps += CALL_STEPS["pick"] + CALL_STEPS["nav"] + STEPS_PER_M * self._way(self._place(name), goal)
+            inside = [atom[2] for atom in atoms if atom[0] == "in" and atom[1] == name]
+            if ("robot_at", name, ROBOT) not in atoms:
+                before = [self._place(end) for end in ends if end != goal]
+                steps += CALL_STEPS["nav"] + STEPS_PER_M * min(self._way(p, name) for p in (at, *before))
+            shut |= {c for c in inside if ("closed_cab", c) in atoms or ("closed_fridge", c) in atoms}
+        return steps + len(shut) * min(CALL_STEPS["open_cab"], CALL_STEPS["open_fridge"])
+
+    def _at(self, state: State) -> tuple[float, float]:
+        return next((self._place(atom[1]) for atom in state.atoms if atom[0] == "was_at"), self.here)
+
+    def _place(self, name: str) -> tuple[float, float]:
+        return self.places[name][:2]
+
+    def _way(self, start: tuple[float, float], name: str) -> float:
+        return math.dist(start, self._place(name))
+
+
+def _action(operator: Operator) -> Action:
+    return Action(str(operator.operator_name), tuple(str(v) for v in operator.variable_list.values()))
+
+
+def _traced(came: Mapping[State, tuple[State, Action]], state: State) -> list[Action]:
+    actions = []
+    while state in came:
+        state, action = came[state]
+        actions.append(action)
+    return actions[::-1]
+
+
+def domain_text() -> str:
+    """Return the text of the closed loop's domain file."""
+    return resources.files("planner").joinpath("domain_closed_loop.pddl").read_text(encoding="utf-8")
+
+
+def _parse(problem: str) -> DomainProblem:
+    with tempfile.TemporaryDirectory() as folder:
+        domain_file, problem_file = Path(folder, "domain.pddl"), Path(folder, "problem.pddl")
+        domain_file.write_text(domain_text(), encoding="utf-8")
+        problem_file.write_text(problem, encoding="utf-8")
+        return DomainProblem(str(domain_file), str(problem_file))

@@ -1,0 +1,290 @@
+"""What the closed loop believes of the world: the domain's facts and where things are, after each call of a skill.
+
+`SensedState` reads what a robot has: its odometry, its joints, whether the suction holds anything, and what it was told
+of the episode (where objects start and belong, which doors are shut). `OracleState` reads the simulator: the upper
+bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab.episodes import Episode, Target
+from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, PLACED_M, object_placed
+from hab.openings import drawn_out, handle_at, rotated
+from hab.scene import Articulation, Scene, Vec3
+from hab.simulator import Simulator
+from planner.problem import ROBOT, Atom, door_atom, goal_name, initial_atoms, is_open, object_name
+from skills.skill import arm_rests
+
+ARRIVED_M, ARRIVED_RAD = NAV_DISTANCE_M + 0.5, NAV_ANGLE_RAD + 0.35
+"""Where Navigate is taken to have arrived: it stops where the next skill can do with a little more."""
+HUNG_M = 0.30
+"""An object's centre is at most so far from the hand that holds it."""
+IN_HAND_M = 0.05
+"""… and about so far before it, where nothing better is known."""
+ON_THE_SAME_M = 0.4
+"""What is set down so near its goal lies on the same surface."""
+HARD_TRIES = 2
+LOWEST_M = 0.25
+"""What lies lower is lost: no hand gets there."""
+STATES = ("sensed", "oracle")
+
+
+class StateEstimate(Protocol):
+    """The facts of the closed loop's domain, and where the objects are."""
+
+    where: dict[str, Vec3]
+    """Centres of mass of the objects to be moved (m, world), by PDDL name."""
+
+    @property
+    def atoms(self) -> frozenset[Atom]: ...
+
+    def adopt(self, target: Target) -> None:
+        """Let another object be one of those to be moved."""
+
+    def begin(self, skill: str, arguments: Sequence[str]) -> None:
+        """Take note of a call that begins."""
+
+    def watch(self) -> None:
+        """Take note after a control step."""
+
+    def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
+        """Take note of a call that is over: the skill, what it was about, and whether it ended in time."""
+
+
+class Senses:
+    """What a robot knows of itself, and all that `SensedState` gets of the simulator."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self._sim = sim
+
+    @property
+    def holds(self) -> bool:
+        """Whether the suction holds anything."""
+        return self._sim.held != ""
+
+    @property
+    def base(self) -> NDArray[np.float64]:
+        """(3,) x, y (m), yaw (rad), by odometry from the start pose that the episode tells."""
+        return self._sim.base
+
+    @property
+    def hand(self) -> NDArray[np.float64]:
+        """(3,) the end-effector (m, world), by odometry and joints."""
+        return self._sim.ee_pos
+
+    @property
+    def hand_axes(self) -> NDArray[np.float64]:
+        """(3, 3) its axes, by the same."""
+        return self._sim.ee_mat
+
+    @property
+    def arm_rests(self) -> bool:
+        """Whether the arm is at rest, by its joints."""
+        return arm_rests(self._sim)
+
+
+class _Common:
+    """What both estimates keep alike: where the robot stands and how its last call ended."""
+
+    def __init__(self, sim: Simulator, episode: Episode, scene: Scene) -> None:
+        self._senses, self._scene = Senses(sim), scene
+        self._targets: dict[str, Target] = {object_name(t): t for t in episode.targets}
+        self._facts = set(initial_atoms(episode, scene))
+        self.where: dict[str, Vec3] = {name: t.start_pos for name, t in self._targets.items()}
+        self._tries: dict[str, int] = {}
+
+    @property
+    def atoms(self) -> frozenset[Atom]:
+        return frozenset(self._facts)
+
+    def adopt(self, target: Target) -> None:
+        self._targets[object_name(target)] = target
+        self.where[object_name(target)] = target.start_pos
+        self._facts = {
+            ("holding", object_name(target), *a[2:]) if a[:2] == ("holding", target.object) else a for a in self._facts
+        }
+
+    def _set(self, atom: Atom, holds: bool) -> None:
+        (self._facts.add if holds else self._facts.discard)(atom)
+
+    def _stands(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
+        """`robot_at`: odometry against the place that was driven to. `stuck`: the call ran out of time. `arm_out`: the
+        joints."""
+        self._facts = {atom for atom in self._facts if atom[0] not in ("robot_at", "stuck", "arm_out")}
+        if skill == "go_round":
+            self._went_round(arguments[0])
+        if skill == "navigate" and ended and self._is_before(self._place(arguments[0])):
+            self._set(("robot_at", arguments[0], ROBOT), True)
+        rests = self._senses.arm_rests
+        # An arm that does not get to rest where the robot stands needs more room.
+        self._set(("stuck", ROBOT), not ended or (skill == "tuck" and not rests))
+        self._set(("arm_out", ROBOT), not rests)
+        if skill in ("pick", "place"):
+            self._worked(arguments[0] if skill == "pick" else arguments[1])
+
+    def _worked(self, name: str) -> None:
+        """`hard`: Pick or Place has been called here twice since it last did its job, or went round, to no avail."""
+        done = ("holding", name, ROBOT) in self._facts or any(a[0] == "object_at" and a[2] == name for a in self._facts)
+        self._tries[name] = 0 if done else self._tries.get(name, 0) + 1
+        if self._tries[name] >= HARD_TRIES:
+            self._set(("hard", name), True)
+            self._not_there(name)
+
+    def _not_there(self, name: str) -> None:
+        """Conclude from an object's not being found."""
+
+    def _went_round(self, name: str) -> None:
+        self._tries[name] = 0
+        self._set(("hard", name), False)
+
+    def _is_before(self, place: Vec3) -> bool:
+        x, y, yaw = self._senses.base.tolist()
+        off = math.remainder(math.atan2(place[1] - y, place[0] - x) - yaw, math.tau)
+        return math.dist((x, y), place[:2]) < ARRIVED_M and abs(off) < ARRIVED_RAD
+
+    def _place(self, name: str) -> Vec3:
+        if name in self.where:
+            return self.where[name]
+        goals = {goal_name(t): t.goal_pos for t in self._targets.values()}
+        return goals.get(name) or handle_at(self._scene.articulation(name), 0.0)
+
+    def _hold(self, name: str) -> None:
+        """Note what is in hand; "" for nothing."""
+        self._facts = {atom for atom in self._facts if atom[0] not in ("holding", "not_holding")}
+        self._facts.add(("holding", name, ROBOT) if name else ("not_holding", ROBOT))
+
+    def _lies(self, name: str, place: Vec3, placed: bool) -> None:
+        """Note where an object lies, in nobody's hand."""
+        target = self._targets[name]
+        self.where[name] = place
+        self._set(("object_at", name, goal_name(target)), placed)
+        self._set(("lost", name), place[2] < LOWEST_M)
+
+
+class SensedState(_Common):
+    """Facts from the robot's own senses; each is said where it is set."""
+
+    def __init__(self, sim: Simulator, episode: Episode, scene: Scene) -> None:
+        super().__init__(sim, episode, scene)
+        self._skill, self._about, self._carried = "", "", ""
+        self._offset = np.zeros(3)
+        """From the hand to the centre of what it carries, in the hand's axes: where that lay when it was taken."""
+        self._gripped: NDArray[np.float64] | None = None
+        """Where the hand last held anything in this call; … and what it carries was (m, world)."""
+        self._left: NDArray[np.float64] | None = None
+
+    def begin(self, skill: str, arguments: Sequence[str]) -> None:
+        self._skill, self._about, self._gripped = skill, arguments[0] if arguments else "", None
+
+    def watch(self) -> None:
+        senses = self._senses
+        if not senses.holds:
+            return
+        hand, axes = senses.hand, senses.hand_axes
+        if self._skill == "pick" and not self._carried:
+            self._carried = self._about
+            offset = axes.T @ (np.asarray(self.where[self._about]) - hand)
+            # Taken that far from where it was believed to lie, it was not there.
+            self._offset = offset if float(np.linalg.norm(offset)) < HUNG_M else np.array([IN_HAND_M, 0.0, 0.0])
+        self._gripped, self._left = hand, hand + axes @ self._offset
+
+    def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
+        holds = self._senses.holds
+        if self._carried and holds:
+            # `holding`: the suction holds something, which is taken to be what the hand was sent for.
+            name = self._carried
+            self._hold(name)
+            self._facts = {a for a in self._facts if a[:2] != ("in", name) and a[:2] != ("object_at", name)}
+        elif self._carried:
+            self._let_go_of(self._carried)
+        if skill in ("open_cabinet", "open_fridge") and self._gripped is not None:
+            self._drew(self._scene.articulation(arguments[0]))
+        self._stands(skill, arguments, ended)
+
+    def _let_go_of(self, name: str) -> None:
+        """`object_at`: what was carried was within 0.15 m of its goal when the suction's hold ended. Elsewhere it is
+        taken to lie on what is below; what is lost on the way is `lost`."""
+        assert self._left is not None
+        self._hold("")
+        self._carried = ""
+        x, y, z = self._left.tolist()
+        if self._skill == "pick":
+            self._lies(name, (x, y, self._targets[name].start_pos[2]), False)
+        elif self._skill == "place":
+            goal = self._targets[name].goal_pos
+            placed = math.dist((x, y, z), goal) < PLACED_M
+            near = math.dist((x, y), goal[:2]) < ON_THE_SAME_M
+            self._lies(name, (x, y, min(z, goal[2])) if near else (x, y, 0.0), placed)
+        else:
+            self._lies(name, (x, y, 0.0), False)
+
+    def _not_there(self, name: str) -> None:
+        """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut."""
+        for atom in [a for a in self._facts if a[0] == "in" and a[1] == name]:
+            articulation = self._scene.articulation(atom[2])
+            self._set(door_atom(articulation, True), False)
+            self._set(door_atom(articulation, False), True)
+            if articulation.kind == "cabinet":
+                self.where[name] = self._targets[name].start_pos
+
+    def _drew(self, articulation: Articulation) -> None:
+        """`opened_…`: how far the hand has come from the closed handle while it held it. A drawer brings its content
+        along."""
+        assert self._gripped is not None
+        joint = joint_of(articulation, tuple(self._gripped.tolist()))
+        opened = is_open(articulation, joint)
+        for flag in (True, False):
+            self._set(door_atom(articulation, flag), opened == flag)
+        if articulation.kind == "cabinet":
+            for name, target in self._targets.items():
+                if ("in", name, articulation.name) in self._facts:
+                    self.where[name] = drawn_out(articulation, joint, target.start_pos)
+
+
+def joint_of(articulation: Articulation, hand: Vec3) -> float:
+    """Return the position (m or rad) of a joint whose handle is where the hand is (m, world)."""
+    local = rotated(-articulation.yaw, np.asarray(hand[:2]) - np.asarray(articulation.pos[:2]))
+    if articulation.kind != "fridge":
+        return max(0.0, float(local[0]) - articulation.handle_pos[0])
+    anchor = np.asarray(articulation.anchor[:2])
+    shut, now = np.asarray(articulation.handle_pos[:2]) - anchor, local - anchor
+    turned = math.atan2(now[1], now[0]) - math.atan2(shut[1], shut[0])
+    return max(0.0, math.remainder(turned, math.tau) * math.copysign(1.0, articulation.axis[2]))
+
+
+class OracleState(_Common):
+    """Facts from the simulator: what is in hand, where objects lie, how far doors are open."""
+
+    def __init__(self, sim: Simulator, episode: Episode, scene: Scene) -> None:
+        super().__init__(sim, episode, scene)
+        self._sim = sim
+
+    def begin(self, skill: str, arguments: Sequence[str]) -> None:
+        pass
+
+    def watch(self) -> None:
+        pass
+
+    def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
+        sim = self._sim
+        names = {target.object: name for name, target in self._targets.items()}
+        self._hold(names.get(sim.held, sim.held))
+        for name, target in self._targets.items():
+            if target.object == sim.held:
+                self._facts = {a for a in self._facts if a[:2] != ("in", name) and a[:2] != ("object_at", name)}
+                continue
+            x, y, z = sim.object_pos(target.object).tolist()
+            self._lies(name, (x, y, z), object_placed(sim, target))
+        for articulation in self._scene.articulations:
+            if any(atom[0].startswith(("opened", "closed")) and atom[1] == articulation.name for atom in self._facts):
+                opened = is_open(articulation, sim.joint_pos(articulation.name))
+                for flag in (True, False):
+                    self._set(door_atom(articulation, flag), opened == flag)
+        self._stands(skill, arguments, ended)

@@ -1,0 +1,159 @@
+"""The closed loop in the simulator, with oracle skills: what it believes, and what it does about what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hab.episodes import Episode, load_scene, make_episode
+from hab.mujoco.simulator import MujocoSimulator
+from hab.openings import handle_at
+from hab.scenario_env import MAX_STEPS
+from hab.scene import Scene
+from hab.simulator import Simulator
+from planner import closed_loop
+from planner.agent import Agent, chain_limits, load_policies, play_episode
+from planner.chain import ChainResult
+from planner.recovery import STUCK_STEPS, Trail, back_off
+from planner.state import OracleState, SensedState, Senses, joint_of
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+UNTOLD = ("stuck", "arm_out", "hard", "robot_at")
+"""Facts that both estimates read off the same senses."""
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Play an episode with a fault (benchmarks/faults.py)."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import faults
+
+    return faults.play
+
+
+def run(scenario: str, index: int, replan: str) -> ChainResult:
+    agent, sim = Agent("oracle", replan=replan), MujocoSimulator()
+    episode = make_episode(scenario, "train", index)
+    result = play_episode(sim, episode, agent, load_policies(agent, scenario), chain_limits(MAX_STEPS, {}))
+    sim.close()
+    return result
+
+
+@pytest.mark.parametrize(("scenario", "index"), [("tidy_house", 3), ("prepare_groceries", 0), ("set_table", 1)])
+def test_what_is_sensed_is_what_is(scenario: str, index: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facts after each call, against the simulator's; and where objects are that lie somewhere."""
+    agree, differ = 0, list[str]()
+
+    class Both(SensedState):
+        def __init__(self, sim: Simulator, episode: Episode, scene: Scene) -> None:
+            super().__init__(sim, episode, scene)
+            self.truth = OracleState(sim, episode, scene)
+
+        def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
+            nonlocal agree
+            super().update(skill, arguments, ended)
+            self.truth.update(skill, arguments, ended)
+            believed = {a for a in self.atoms if a[0] not in UNTOLD}
+            true = {a for a in self.truth.atoms if a[0] not in UNTOLD}
+            agree += len(believed & true)
+            differ.extend(map(str, believed ^ true))
+            for name, place in self.where.items():
+                if not any(a[:2] == ("holding", name) for a in true):
+                    assert np.linalg.norm(np.subtract(place, self.truth.where[name])) < 0.1, (skill, name)
+
+    monkeypatch.setattr(closed_loop, "SensedState", Both)
+    assert run(scenario, index, "sensed").success
+    assert agree / (agree + len(differ)) >= 0.97, differ
+
+
+def test_senses_tell_nothing_of_objects() -> None:
+    told = {name for name in dir(Senses) if not name.startswith("_")}
+    assert told == {"holds", "base", "hand", "hand_axes", "arm_rests"}
+
+
+def test_the_same_episode_is_played_the_same_way() -> None:
+    first, again = (run("set_table", 0, "sensed").trace_rows() for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize("fault", ["object moved by 0.5 m", "wrong object in hand"])
+def test_what_goes_wrong_is_put_right(play: Any, fault: str) -> None:
+    success, placed, _, anew = play(fault, "oracle", 1)
+    assert success and placed == 5 and anew > 0
+
+
+def test_a_drawer_that_was_shut_again_is_opened_again(play: Any) -> None:
+    success, placed, _, anew = play("drawer shut again", "oracle", 1)
+    assert success and placed == 2 and anew > 0
+
+
+def test_what_is_lost_does_not_keep_it_from_the_rest(play: Any) -> None:
+    success, placed, steps, _ = play("object taken away", "oracle", 0)
+    assert not success and placed == 4 and steps < MAX_STEPS
+
+
+@pytest.mark.parametrize("index", [0, 5])
+def test_the_hand_tells_how_far_a_door_or_drawer_is_open(index: int) -> None:
+    scene = load_scene(make_episode("set_table", "train", index).scene_seed)
+    for articulation in scene.articulations:
+        for position in np.linspace(0.05, articulation.joint_range[1], 5):
+            told = joint_of(articulation, handle_at(articulation, float(position)))
+            assert told == pytest.approx(position, abs=1e-6), articulation.name
+
+
+def test_a_base_that_backs_off_goes_the_way_it_came() -> None:
+    sim, trail = MujocoSimulator(), Trail()
+    episode = make_episode("tidy_house", "train", 0)
+    sim.reset(episode)
+    places = []
+    for step in range(90):
+        sim.step({"base_vel": np.array((0.4, 0.3 if step > 30 else 0.0), np.float32)})
+        trail.watch(sim.base)
+        places.append(sim.base[:2])
+    end = sim.base[:2]
+    for action in back_off(sim, trail):
+        sim.step(action)
+        assert min(np.linalg.norm(sim.base[:2] - place) for place in places) < 0.12
+    assert 0.4 < np.linalg.norm(sim.base[:2] - end) < 0.8
+    sim.close()
+
+
+def test_a_base_that_gets_nowhere_is_noticed() -> None:
+    trail = Trail()
+    for step in range(STUCK_STEPS + 10):
+        assert trail.stands_still() == (step >= STUCK_STEPS)
+        trail.watch(np.array([0.05 * np.sin(step), 0.0, 0.0]))
+    trail.begin()
+    for step in range(STUCK_STEPS + 10):
+        trail.watch(np.array([0.005 * step, 0.0, 0.0]))
+        assert not trail.stands_still()
+
+
+def test_a_call_is_announced_with_why_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels: list[str] = []
+
+    class Forgetful(OracleState):
+        """Believes the first drive to have led nowhere."""
+
+        def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
+            super().update(skill, arguments, ended)
+            if skill == "navigate" and len(labels) == 1:
+                self._facts = {atom for atom in self._facts if atom[0] != "robot_at"}
+
+    monkeypatch.setattr(closed_loop, "OracleState", Forgetful)
+    agent, sim = Agent("oracle", replan="oracle"), MujocoSimulator()
+    policies: Any = load_policies(agent, "set_table")
+    play_episode(
+        sim,
+        make_episode("set_table", "train", 0),
+        agent,
+        policies,
+        chain_limits(1500, {}),
+        on_call=lambda label, step: labels.append(label),
+    )
+    sim.close()
+    assert labels[:3] == ["1", "2 (not as expected)", "3"]

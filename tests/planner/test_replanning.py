@@ -1,0 +1,125 @@
+"""Plans from any state of the closed loop's domain: valid by the independent interpreter, and the cheapest."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interpreter import World
+
+from hab.episodes import SCENARIOS, load_scene, make_episode
+from planner.problem import ROBOT, Atom, goal_name, initial_atoms, object_name, problem_pddl
+from planner.replanning import DOMAIN, Action, Replanner, _Search, domain_text
+
+few = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+@cache
+def planner_of(scenario: str, index: int) -> Replanner:
+    episode = make_episode(scenario, "train", index)
+    return Replanner(episode, load_scene(episode.scene_seed))
+
+
+def world_of(planner: Replanner, atoms: frozenset[Atom]) -> World:
+    """The same state for the interpreter."""
+    world = World(domain_text(), problem_pddl(planner.episode, planner.scene, DOMAIN))
+    belongs = {("belongs", object_name(t), goal_name(t)) for t in planner.episode.targets}
+    world.state = set(atoms) | belongs
+    return world
+
+
+def goals_of(planner: Replanner) -> list[Atom]:
+    placed: list[Atom] = [("object_at", object_name(t), goal_name(t)) for t in planner.episode.targets]
+    return [*placed, ("not_holding", ROBOT)]
+
+
+def wander(planner: Replanner, steps: int, seed: int) -> frozenset[Atom]:
+    """A state that so many random actions lead to, with something gone wrong now and then."""
+    rng, atoms = random.Random(seed), frozenset(initial_atoms(planner.episode, planner.scene))
+    for _ in range(steps):
+        choices = list(planner.actions(atoms))
+        if not choices:
+            break
+        atoms = planner.expected(atoms, rng.choice(choices))
+        wrong: list[Atom] = [("stuck", ROBOT), ("arm_out", ROBOT)]
+        wrong += [("hard", object_name(t)) for t in planner.episode.targets]
+        if rng.random() < 0.2:
+            atoms |= {rng.choice(wrong)}
+    return frozenset(atom for atom in atoms if atom[0] != "was_at")
+
+
+def plan_from(planner: Replanner, atoms: frozenset[Atom]) -> list[Action] | None:
+    where = {object_name(t): t.start_pos for t in planner.episode.targets}
+    return planner.plan(atoms, where, planner.episode.robot[:2], goals_of(planner))
+
+
+@few
+@given(st.sampled_from(SCENARIOS), st.integers(0, 2), st.integers(0, 25), st.integers(0, 10**6))
+def test_any_reachable_state_has_a_valid_plan(scenario: str, index: int, steps: int, seed: int) -> None:
+    planner = planner_of(scenario, index)
+    atoms = wander(planner, steps, seed)
+    plan = plan_from(planner, atoms)
+    assert plan is not None
+    world = world_of(planner, atoms)
+    for action in plan:
+        world.apply(str(action))
+    assert set(goals_of(planner)) <= world.state
+
+
+@few
+@given(st.integers(0, 2), st.integers(0, 15), st.integers(0, 10**6))
+def test_plans_are_the_cheapest(index: int, steps: int, seed: int) -> None:
+    """Against the same search without an estimate of what is left (Dijkstra's), also where calls have failed."""
+    planner = planner_of("prepare_groceries", index)
+    atoms = wander(planner, steps, seed)
+    planner.failures.clear()
+    planner.failures[object_name(planner.episode.targets[seed % 3])] = seed % 4
+    found = plan_from(planner, atoms)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Search, "least", lambda self, state: 0.0)
+        reference = plan_from(planner, atoms)
+    assert found is not None and reference is not None
+    assert cost_of(planner, atoms, found) == pytest.approx(cost_of(planner, atoms, reference))
+    planner.failures.clear()
+
+
+def cost_of(planner: Replanner, atoms: frozenset[Atom], plan: list[Action]) -> float:
+    from pddlpy.planning import State
+
+    where = {object_name(t): t.start_pos for t in planner.episode.targets}
+    search = _Search(planner, frozenset(goals_of(planner)), {**planner._places, **where}, planner.episode.robot[:2])
+    total = 0.0
+    for action in plan:
+        total += search.cost(action, State(atoms))
+        atoms = planner.expected(atoms, action)
+    return total
+
+
+def test_what_failed_is_put_off() -> None:
+    planner = Replanner(
+        make_episode("tidy_house", "train", 0), load_scene(make_episode("tidy_house", "train", 0).scene_seed)
+    )
+    atoms = frozenset(initial_atoms(planner.episode, planner.scene))
+    first = next(a.arguments[0] for a in plan_from(planner, atoms) or [] if a.name == "pick")
+    planner.failures[first] = 2
+    picked = [a.arguments[0] for a in plan_from(planner, atoms) or [] if a.name == "pick"]
+    assert picked[-1] == first and len(picked) == 5
+
+
+def test_what_is_hard_is_gone_round_to_and_a_robot_that_is_stuck_backs_off() -> None:
+    planner = planner_of("tidy_house", 1)
+    target = object_name(planner.episode.targets[0])
+    atoms = frozenset([*initial_atoms(planner.episode, planner.scene), ("hard", target), ("stuck", ROBOT)])
+    plan = plan_from(planner, atoms) or []
+    names = [a.name for a in plan]
+    assert names[0] == "back_off"
+    assert [a.arguments[0] for a in plan if a.name == "go_round"] == [target]
+
+
+def test_without_the_object_there_is_no_plan() -> None:
+    planner = planner_of("tidy_house", 1)
+    lost: Atom = ("lost", object_name(planner.episode.targets[2]))
+    assert plan_from(planner, frozenset([*initial_atoms(planner.episode, planner.scene), lost])) is None
