@@ -35,7 +35,7 @@ CASES = {
     "no chain to limit": (["eval", "pick", "chain.episode_steps=9"], "do not apply to a single skill"),
     "no stop to mask": (["eval", "navigate", "--stop-mask"], "--stop-mask/--no-stop-mask: does nothing"),
     "no plan": (["eval", "tidy_house", "--monolithic", "--no-stop-mask"], "--monolithic has none"),
-    "a skill has no plan": (["eval", "pick", "--replan", "sensed"], "--replan: pick on its own has no plan"),
+    "one skill plans not": (["eval", "pick", "--replan", "sensed"], "--replan: pick on its own has no plan"),
     "one policy has no plan": (
         ["eval", "tidy_house", "--monolithic", "--replan", "sensed"],
         "--monolithic has no plan",

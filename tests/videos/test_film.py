@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hab.actions import Action
+from hab.episodes import Episode
 from hab.mujoco.gl import RenderingUnavailable, make_gl_context
 from hab.simulator import Simulator
 from planner.agent import Agent, chain_limits
@@ -42,8 +43,9 @@ def test_the_last_interaction_is_ticked(tmp_path: Path, monkeypatch: pytest.Monk
     """It is measured after the last control step, so only the closing picture can show it."""
     drawn: list[tuple[str, list[bool]]] = []
 
-    def play(sim: Simulator, *others: Any) -> object:
-        on_step = others[-1]
+    def play(sim: Simulator, episode: Episode, *others: Any) -> object:
+        on_step = others[-2]
+        sim.reset(episode)
         still: Action = {}
         for done in ([False] * 10, [True] * 9 + [False]):
             sim.step(still)

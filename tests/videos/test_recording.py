@@ -67,7 +67,7 @@ def test_a_recording_tells_what_happened(tmp_path: Path) -> None:
     assert probabilities == pytest.approx({step: stops[step - 1] for step in probabilities})
     assert all(0.0 < p < 1.0 for p in probabilities.values()) and "policy/value" in told
     texts = [row["TextLog:text"][0] for row in told["plan"]]
-    assert texts[0].startswith("1 of 20: navigate") and texts[-1].endswith("step limit")
+    assert texts[0].startswith("1/20: navigate") and texts[-1].endswith("step limit")
     goals = {target.object: target.goal_pos for target in episode.targets}
     for name, position in goals.items():
         (box,) = told[f"world/goals/{name}"]
