@@ -54,7 +54,9 @@ def skills_needed(name: str, agent: Agent) -> tuple[str, ...]:
         return (name,)
     if agent.monolithic:
         return ("rearrange",)
-    opening = ("open_cabinet", "open_fridge") if name == "set_table" else ()
+    opening: tuple[str, ...] = ("open_cabinet", "open_fridge") if name == "set_table" else ()
+    if name == "prepare_groceries" and agent.replan:
+        opening = ("open_fridge",)  # its door, open at the start, may be pushed shut
     return (*(("navigate",) if agent.nav_skill else ()), *opening, "pick", "place")
 
 

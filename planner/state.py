@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hab.episodes import Episode, Target
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, PLACED_M, object_placed
 from hab.openings import drawn_out, handle_at, rotated
-from hab.scene import Articulation, Scene, Vec3
+from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
 from hab.simulator import Simulator
 from planner.problem import ROBOT, Atom, door_atom, goal_name, initial_atoms, is_open, object_name
 from skills.skill import arm_rests
@@ -205,7 +205,7 @@ class SensedState(_Common):
         elif self._carried:
             self._let_go_of(self._carried)
         if skill in ("open_cabinet", "open_fridge") and self._gripped is not None:
-            self._drew(self._scene.articulation(arguments[0]))
+            self._drew(self._scene.articulation(arguments[0]), ended)
         self._stands(skill, arguments, ended)
 
     def _let_go_of(self, name: str) -> None:
@@ -234,18 +234,19 @@ class SensedState(_Common):
             if articulation.kind == "cabinet":
                 self.where[name] = self._targets[name].start_pos
 
-    def _drew(self, articulation: Articulation) -> None:
-        """`opened_…`: how far the hand has come from the closed handle while it held it. A drawer brings its content
-        along."""
+    def _drew(self, articulation: Articulation, ended: bool) -> None:
+        """`opened_…`: the call has had the handle and ended by its own rule, or the hand has come far enough with it.
+        (A policy may let go early and push on.) A drawer brings its content along."""
         assert self._gripped is not None
         joint = joint_of(articulation, tuple(self._gripped.tolist()))
-        opened = is_open(articulation, joint)
+        opened = ended or is_open(articulation, joint)
         for flag in (True, False):
             self._set(door_atom(articulation, flag), opened == flag)
         if articulation.kind == "cabinet":
+            drawn = joint if is_open(articulation, joint) or not opened else DRAWER_OPEN_M
             for name, target in self._targets.items():
                 if ("in", name, articulation.name) in self._facts:
-                    self.where[name] = drawn_out(articulation, joint, target.start_pos)
+                    self.where[name] = drawn_out(articulation, drawn, target.start_pos)
 
 
 def joint_of(articulation: Articulation, hand: Vec3) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,24 @@ def test_what_goes_wrong_is_put_right(play: Any, fault: str) -> None:
 def test_a_drawer_that_was_shut_again_is_opened_again(play: Any) -> None:
     success, placed, _, anew = play("drawer shut again", "oracle", 1)
     assert success and placed == 2 and anew > 0
+
+
+@pytest.mark.parametrize("replan", ["sensed", "oracle"])
+def test_a_fridge_that_is_shut_although_it_should_be_open_is_opened(replan: str) -> None:
+    """As a robot leaves it that leans on its door: what is told of the episode is then wrong."""
+    agent, sim = Agent("oracle", replan=replan), MujocoSimulator()
+    episode = make_episode("prepare_groceries", "train", 0)
+    told = sim.reset
+
+    def shut(given: Episode) -> None:
+        told(replace(given, joints={}))
+
+    sim.reset = shut  # type: ignore[method-assign]
+    policies = load_policies(agent, "prepare_groceries")
+    result = play_episode(sim, episode, agent, policies, chain_limits(MAX_STEPS, {}))
+    sim.close()
+    assert result.interactions[:4] == [True] * 4
+    assert any(row.skill == "open_fridge" and row.outcome == "success" for row in result.trace)
 
 
 def test_what_is_lost_does_not_keep_it_from_the_rest(play: Any) -> None:
