@@ -123,7 +123,7 @@ def play(fault: str, state: str, index: int) -> tuple[bool, int, int, int]:
         since += 1
         step = called[-1]
         kind = step.skill if when != "nav goal" else ("nav goal" if "_goal" in step.action else "")
-        fits = kind == when and (when != "nav goal" or sim.held != "") and (when != "place" or sim.held != "")
+        fits = kind == when and (when not in ("nav goal", "place") or sim.held != "")
         if not done and fits and since == AFTER_STEPS:
             assert happens is not None
             happens(sim, step)

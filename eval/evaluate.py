@@ -149,10 +149,9 @@ def _run_scenario(request: Request, index: int) -> EpisodeResult:
         policies = cached_policies(request.agent, request.name, request.obs)
         result = play_episode(sim, episode, request.agent, policies, limits, on_step, on_call)
     except SimulationError:
-        step = called
-        row = TraceRow(stage, step.skill, step.action, step.interaction, 0, sim.steps, "failed", UNSTABLE)
+        row = TraceRow(stage, called.skill, called.action, called.interaction, 0, sim.steps, "failed", UNSTABLE)
         return EpisodeResult(
-            index, episode.scene_seed, False, list(done), step.skill, UNSTABLE, sim.steps, [asdict(row)]
+            index, episode.scene_seed, False, list(done), called.skill, UNSTABLE, sim.steps, [asdict(row)]
         )
     return EpisodeResult(
         index,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hab.layout import SPLIT_SEEDS, generate_scene
 from hab.navgrid import NavGrid
 from hab.objects import OBJECTS
-from hab.openings import opened_boxes
+from hab.openings import opened_boxes, rotated
 from hab.scene import Receptacle, Scene, Vec3
 
 SCENARIOS = ("tidy_house", "prepare_groceries", "set_table")
@@ -145,13 +145,10 @@ def lies_on(scene: Scene, place: Sequence[float]) -> Receptacle | None:
     return min(found, key=lambda r: z - r.center[2], default=None)
 
 
-def _holds(receptacle: Receptacle, place: tuple[float, float]) -> bool:
-    """Whether a place lies on a receptacle's usable rectangle."""
-    dx, dy = place[0] - receptacle.center[0], place[1] - receptacle.center[1]
-    cos, sin = math.cos(receptacle.yaw), math.sin(receptacle.yaw)
-    u, v = cos * dx + sin * dy, cos * dy - sin * dx
-    # What was put on its very edge is on it whatever the last digit says.
-    return abs(u) <= receptacle.half_extents[0] + 1e-9 and abs(v) <= receptacle.half_extents[1] + 1e-9
+def _holds(receptacle: Receptacle, place: Sequence[float]) -> bool:
+    """Whether a place lies on a receptacle's usable rectangle, to a millimetre."""
+    local = np.abs(rotated(-receptacle.yaw, np.subtract(place, receptacle.center[:2])))
+    return bool((local <= np.add(receptacle.half_extents, 1e-3)).all())
 
 
 def approach_poses(

@@ -18,7 +18,7 @@ from hab.observation_sets import DEPTH
 from hab.scene import Scene
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnCall, OnStep, TraceRow, run_chain
-from planner.closed_loop import run_closed_loop
+from planner.closed_loop import ClosedLoop
 from planner.task_planner import PlanStep, plan, whole_steps
 from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, entries, find, job_name
 from skills.oracle import make_oracle
@@ -165,9 +165,9 @@ def play_episode(
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
     if agent.replan:
-        return run_closed_loop(
+        return ClosedLoop(
             sim, episode, policies, SPECS, limits, agent.replan, agent.stop_mask, on_step, agent.skill_nav, on_call
-        )
+        ).run()
     steps = steps_of(agent, episode, sim.scene)
     return run_chain(sim, episode, steps, policies, SPECS, limits, agent.stop_mask, on_step, agent.skill_nav, on_call)
 

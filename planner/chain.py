@@ -122,7 +122,7 @@ def run_chain(
     for stage, step in enumerate(plan):
         if on_call is not None:
             on_call(f"{stage + 1}/{len(plan)}", step)
-        start, start_m, path_m = result.steps, planar_distance(sim, step.goal.position), sim.path_m
+        begun = chain.begin(step)
         spec = specs[step.skill]
         parts = chain.parts_of(spec, base_movement)
         ended, grasped = chain.play(stage, step, policies[step.skill], spec, parts)
@@ -144,20 +144,7 @@ def run_chain(
             outcome, reason = "failed", "lost what it carried"
         else:
             outcome, reason = SUCCESS, ""
-        result.trace.append(
-            TraceRow(
-                stage,
-                step.skill,
-                step.action,
-                step.interaction,
-                start,
-                result.steps,
-                outcome,
-                reason,
-                round(start_m, 3),
-                round(sim.path_m - path_m, 3),
-            )
-        )
+        chain.note(begun, stage, step, outcome, reason)
         # An interaction that holds when the skill's time is out counts, and the episode goes on.
         if missed or not (ended or step.interaction) or result.steps >= limits.episode or chain.too_much_force():
             break
@@ -170,6 +157,18 @@ def run_chain(
 
 
 @dataclass(frozen=True)
+class Begun:
+    """Where a call of a skill begins."""
+
+    steps: int
+    """Control steps since the episode's start."""
+    start_m: float
+    """Planar distance of the base from the call's goal."""
+    path_m: float
+    """What the base has driven until then."""
+
+
+@dataclass(frozen=True)
 class Player:
     """Acts on the simulator within an episode's limits, counting the steps."""
 
@@ -179,6 +178,27 @@ class Player:
     on_step: OnStep | None
     result: ChainResult
     force: ForceSum
+
+    def begin(self, step: PlanStep) -> Begun:
+        """Take note of where a call begins."""
+        return Begun(self.result.steps, planar_distance(self.sim, step.goal.position), self.sim.path_m)
+
+    def note(self, begun: Begun, stage: int, step: PlanStep, outcome: str, reason: str, **told: Any) -> None:
+        """Write a call's line of the trace; `told`: what the closed loop has to say besides."""
+        row = TraceRow(
+            stage,
+            step.skill,
+            step.action,
+            step.interaction,
+            begun.steps,
+            self.result.steps,
+            outcome,
+            reason,
+            round(begun.start_m, 3),
+            round(self.sim.path_m - begun.path_m, 3),
+            **told,
+        )
+        self.result.trace.append(row)
 
     def play(
         self,

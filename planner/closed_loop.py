@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hab.episodes import Episode, Target, lies_on
-from hab.measures import ForceSum, object_placed, planar_distance
+from hab.measures import ForceSum, object_placed
 from hab.scene import Vec3
 from hab.simulator import Simulator
-from planner.chain import SUCCESS, TOO_MUCH_FORCE, ChainResult, Limits, OnCall, OnStep, Player, TraceRow
+from planner.chain import SUCCESS, TOO_MUCH_FORCE, ChainResult, Limits, OnCall, OnStep, Player
 from planner.problem import ROBOT, Atom, goal_name, object_name
 from planner.recovery import Trail, back_off, tuck
 from planner.replanning import Action, Replanner
@@ -31,25 +31,9 @@ SCRIPT_TRIES = 3
 """A recovery that has not helped so often in a row is taken to be as good as it gets."""
 
 
-def run_closed_loop(
-    sim: Simulator,
-    episode: Episode,
-    policies: Mapping[str, SkillPolicy],
-    specs: Mapping[str, SkillSpec],
-    limits: Limits,
-    estimate: str,
-    stop_mask: bool = True,
-    on_step: OnStep | None = None,
-    base_movement: bool = True,
-    on_call: OnCall | None = None,
-) -> ChainResult:
-    """Play an episode from the simulator's present state (its start) by one of `planner.state.STATES`."""
-    loop = _Loop(sim, episode, policies, specs, limits, estimate, stop_mask, on_step, base_movement, on_call)
-    loop.run()
-    return loop.result
+class ClosedLoop:
+    """Plays one episode by one of `planner.state.STATES`."""
 
-
-class _Loop:
     def __init__(
         self,
         sim: Simulator,
@@ -58,10 +42,10 @@ class _Loop:
         specs: Mapping[str, SkillSpec],
         limits: Limits,
         estimate: str,
-        stop_mask: bool,
-        on_step: OnStep | None,
-        base_movement: bool,
-        on_call: OnCall | None,
+        stop_mask: bool = True,
+        on_step: OnStep | None = None,
+        base_movement: bool = True,
+        on_call: OnCall | None = None,
     ) -> None:
         self.sim, self.episode, self.policies, self.specs, self.limits = sim, episode, policies, specs, limits
         self.base_movement, self.on_call = base_movement, on_call
@@ -76,8 +60,9 @@ class _Loop:
         self.attempts: dict[str, int] = {}
         self.useless: dict[str, int] = dict.fromkeys(RECOVERY, 0)
 
-    def run(self) -> None:
-        """Play until all is done, the time is out or no plan is left."""
+    def run(self) -> ChainResult:
+        """Play from the simulator's present state (the episode's start) until all is done, the time is out or no plan
+        is left."""
         plan: list[Action] = []
         why = "first plan"
         while self.result.steps < self.limits.episode and not self.player.too_much_force():
@@ -85,15 +70,15 @@ class _Loop:
                 found = self._plan()
                 if found is None:
                     self._fail("planner", NO_PLAN)
-                    return
+                    return self.result
                 if not found:
                     break
                 plan = found
             action = plan.pop(0)
-            expected = self.planner.expected(self._atoms(), action)
+            expected = _without_memory(self.planner.expected(self._atoms(), action))
             self._call(action, expected, why)
             why = "as planned"
-            if self.state.atoms != _without_memory(expected):
+            if self.state.atoms != expected:
                 plan, why = [], NOT_EXPECTED
         self._count()
         if not self.result.success and not self.result.reason:
@@ -102,6 +87,7 @@ class _Loop:
             if self.result.steps < self.limits.episode and reason == OUT_OF_TIME:
                 reason = "believed to be done"
             self._fail(last.skill if last else "planner", reason)
+        return self.result
 
     def _fail(self, skill: str, reason: str) -> None:
         self._count()
@@ -122,8 +108,8 @@ class _Loop:
 
     def _adopt(self) -> None:
         """Let the planner know of an object in hand that nobody asked for, if the state's estimate tells."""
-        name = next((atom[1] for atom in self.state.atoms if atom[0] == "holding" and atom[1] not in self.targets), "")
-        if not name:
+        name = self._held()
+        if not name or name in self.targets:
             return
         place = self.episode.objects[name][0]
         under = lies_on(self.sim.scene, place)
@@ -144,9 +130,8 @@ class _Loop:
 
     def _call(self, action: Action, expected: frozenset[Atom], why: str) -> None:
         """Play one action of the plan and write its line of the trace."""
-        sim, result = self.sim, self.result
         step = self._step(action)
-        start, start_m, path_m = result.steps, planar_distance(sim, step.goal.position), sim.path_m
+        begun = self.player.begin(step)
         self.attempts[str(action)] = attempt = self.attempts.get(str(action), 0) + 1
         if self.on_call is not None:
             again = f", attempt {attempt}" if attempt > 1 else ""
@@ -154,7 +139,7 @@ class _Loop:
         told = action.name if action.name in (*RECOVERY, "go_round") else step.skill
         self.state.begin(told, action.arguments)
         if action.name in RECOVERY:
-            script = back_off(sim, self.trail) if action.name == "back_off" else tuck(sim)
+            script = back_off(self.sim, self.trail) if action.name == "back_off" else tuck(self.sim)
             ended = self.player.play_script(self.calls, script)
         else:
             spec = self.specs[step.skill]
@@ -162,34 +147,20 @@ class _Loop:
             self.trail.begin()
             given_up = self.trail.stands_still if step.skill == "navigate" else lambda: False
             ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
-            if result.steps < self.limits.episode and not self.player.too_much_force():
+            if self.result.steps < self.limits.episode and not self.player.too_much_force():
                 self.player.reset_arm(self.calls)
         self.state.update(told, action.arguments, ended)
         found = self.state.atoms
-        as_expected = found == _without_memory(expected)
+        as_expected = found == expected
         self._take_note(action, as_expected)
         self._count()
         outcome, reason = SUCCESS, ""
         if not as_expected:
             outcome = "failed" if ended else "timeout"
-            reason = "timeout" if not ended else _explained(_without_memory(expected) - found, found)
-        result.trace.append(
-            TraceRow(
-                self.calls,
-                step.skill,
-                step.action,
-                step.interaction,
-                start,
-                result.steps,
-                outcome,
-                reason,
-                round(start_m, 3),
-                round(sim.path_m - path_m, 3),
-                attempt,
-                _told(_without_memory(expected) - found),
-                _told(found - _without_memory(expected)),
-                why,
-            )
+            reason = "timeout" if not ended else _explained(expected - found, found)
+        missing, instead = _told(expected - found), _told(found - expected)
+        self.player.note(
+            begun, self.calls, step, outcome, reason, attempt=attempt, missing=missing, found=instead, why=why
         )
         self.calls += 1
 
@@ -226,8 +197,12 @@ class _Loop:
         number = len([g for g in self.goals if g in self.state.atoms]) + 1
         return PlanStep(str(action), skill, goal, f"{skill} {number}" if skill in ("pick", "place") else "")
 
+    def _held(self) -> str:
+        """Return the PDDL name of what is believed to be in hand; "" for nothing."""
+        return next((atom[1] for atom in self.state.atoms if atom[0] == "holding"), "")
+
     def _in_hand(self) -> str:
-        name = next((atom[1] for atom in self.state.atoms if atom[0] == "holding"), "")
+        name = self._held()
         return self.targets[name].object if name in self.targets else ""
 
     def _round(self, place: Vec3) -> Vec3:

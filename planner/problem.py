@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import re
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from pddlpy import DomainProblem
 
 from hab.episodes import Episode, Target
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Articulation, Scene
@@ -65,6 +70,20 @@ def door_atom(articulation: Articulation, opened: bool) -> Atom:
     """Return the fact that a drawer or fridge is open, or closed."""
     kind = "fridge" if articulation.kind == "fridge" else "cab"
     return f"{'opened' if opened else 'closed'}_{kind}", articulation.name
+
+
+def domain_text(name: str) -> str:
+    """Return the text of one of the domain files beside this module."""
+    return resources.files("planner").joinpath(name).read_text(encoding="utf-8")
+
+
+def parse(domain: str, problem: str) -> DomainProblem:
+    """Parse a domain and a problem; pddlpy reads files, so the texts are written to a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        domain_file, problem_file = Path(folder, "domain.pddl"), Path(folder, "problem.pddl")
+        domain_file.write_text(domain, encoding="utf-8")
+        problem_file.write_text(problem, encoding="utf-8")
+        return DomainProblem(str(domain_file), str(problem_file))
 
 
 def _articulations(episode: Episode, scene: Scene) -> list[Articulation]:

@@ -10,13 +10,9 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
-from pathlib import Path
 
-from pddlpy import DomainProblem
 from pddlpy.pddl import Operator
 from pddlpy.planning import State
 from pddlpy.planning.grounding import GroundedTask
@@ -24,9 +20,9 @@ from pddlpy.planning.grounding import GroundedTask
 from hab.episodes import Episode
 from hab.openings import handle_at
 from hab.scene import Scene, Vec3
-from planner.problem import ROBOT, Atom, goal_name, object_name, problem_pddl
+from planner.problem import ROBOT, Atom, domain_text, goal_name, object_name, parse, problem_pddl
 
-DOMAIN = "home_rearrangement_closed_loop"
+DOMAIN, DOMAIN_FILE = "home_rearrangement_closed_loop", "domain_closed_loop.pddl"
 CALL_STEPS = {
     "nav": 60.0,
     "nav_to_receptacle": 60.0,
@@ -65,10 +61,9 @@ class Replanner:
     """By the PDDL name of an object: how many calls about it have failed."""
 
     def __post_init__(self) -> None:
-        problem = _parse(problem_pddl(self.episode, self.scene, DOMAIN))
+        problem = parse(domain_text(DOMAIN_FILE), problem_pddl(self.episode, self.scene, DOMAIN))
         self._task = GroundedTask(problem)
-        self._goal_of = {object_name(t): goal_name(t) for t in self.episode.targets}
-        self._always = frozenset(("belongs", name, goal) for name, goal in self._goal_of.items())
+        self._always = frozenset(("belongs", object_name(t), goal_name(t)) for t in self.episode.targets)
         self.containers = [name for name, kind in problem.worldobjects().items() if kind in ("cab", "fridge")]
         self._places: dict[str, Vec3] = {goal_name(t): t.goal_pos for t in self.episode.targets}
         self._places |= {name: handle_at(self.scene.articulation(name), 0.0) for name in self.containers}
@@ -180,16 +175,3 @@ def _traced(came: Mapping[State, tuple[State, Action]], state: State) -> list[Ac
         state, action = came[state]
         actions.append(action)
     return actions[::-1]
-
-
-def domain_text() -> str:
-    """Return the text of the closed loop's domain file."""
-    return resources.files("planner").joinpath("domain_closed_loop.pddl").read_text(encoding="utf-8")
-
-
-def _parse(problem: str) -> DomainProblem:
-    with tempfile.TemporaryDirectory() as folder:
-        domain_file, problem_file = Path(folder, "domain.pddl"), Path(folder, "problem.pddl")
-        domain_file.write_text(domain_text(), encoding="utf-8")
-        problem_file.write_text(problem, encoding="utf-8")
-        return DomainProblem(str(domain_file), str(problem_file))

@@ -31,6 +31,7 @@ IN_HAND_M = 0.05
 ON_THE_SAME_M = 0.4
 """What is set down so near its goal lies on the same surface."""
 HARD_TRIES = 2
+"""So many calls of Pick or Place to no avail, and it is tried another way."""
 LOWEST_M = 0.25
 """What lies lower is lost: no hand gets there."""
 STATES = ("sensed", "oracle")
@@ -160,6 +161,15 @@ class _Common:
         self._facts = {atom for atom in self._facts if atom[0] not in ("holding", "not_holding")}
         self._facts.add(("holding", name, ROBOT) if name else ("not_holding", ROBOT))
 
+    def _taken(self, name: str) -> None:
+        """Note that an object lies nowhere: it is in hand."""
+        self._facts = {a for a in self._facts if a[:2] not in (("in", name), ("object_at", name))}
+
+    def _door(self, articulation: Articulation, opened: bool) -> None:
+        """Note whether a drawer or fridge is open."""
+        for flag in (True, False):
+            self._set(door_atom(articulation, flag), opened == flag)
+
     def _lies(self, name: str, place: Vec3, placed: bool) -> None:
         """Note where an object lies, in nobody's hand."""
         target = self._targets[name]
@@ -201,7 +211,7 @@ class SensedState(_Common):
             # `holding`: the suction holds something, which is taken to be what the hand was sent for.
             name = self._carried
             self._hold(name)
-            self._facts = {a for a in self._facts if a[:2] != ("in", name) and a[:2] != ("object_at", name)}
+            self._taken(name)
         elif self._carried:
             self._let_go_of(self._carried)
         if skill in ("open_cabinet", "open_fridge") and self._gripped is not None:
@@ -229,8 +239,7 @@ class SensedState(_Common):
         """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut."""
         for atom in [a for a in self._facts if a[0] == "in" and a[1] == name]:
             articulation = self._scene.articulation(atom[2])
-            self._set(door_atom(articulation, True), False)
-            self._set(door_atom(articulation, False), True)
+            self._door(articulation, False)
             if articulation.kind == "cabinet":
                 self.where[name] = self._targets[name].start_pos
 
@@ -240,8 +249,7 @@ class SensedState(_Common):
         assert self._gripped is not None
         joint = joint_of(articulation, tuple(self._gripped.tolist()))
         opened = ended or is_open(articulation, joint)
-        for flag in (True, False):
-            self._set(door_atom(articulation, flag), opened == flag)
+        self._door(articulation, opened)
         if articulation.kind == "cabinet":
             drawn = joint if is_open(articulation, joint) or not opened else DRAWER_OPEN_M
             for name, target in self._targets.items():
@@ -279,13 +287,11 @@ class OracleState(_Common):
         self._hold(names.get(sim.held, sim.held))
         for name, target in self._targets.items():
             if target.object == sim.held:
-                self._facts = {a for a in self._facts if a[:2] != ("in", name) and a[:2] != ("object_at", name)}
+                self._taken(name)
                 continue
             x, y, z = sim.object_pos(target.object).tolist()
             self._lies(name, (x, y, z), object_placed(sim, target))
         for articulation in self._scene.articulations:
             if any(atom[0].startswith(("opened", "closed")) and atom[1] == articulation.name for atom in self._facts):
-                opened = is_open(articulation, sim.joint_pos(articulation.name))
-                for flag in (True, False):
-                    self._set(door_atom(articulation, flag), opened == flag)
+                self._door(articulation, is_open(articulation, sim.joint_pos(articulation.name)))
         self._stands(skill, arguments, ended)

@@ -8,20 +8,16 @@ the stage before ends. Blind search over the whole problem finds the stages in a
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
-from pathlib import Path
 
-from pddlpy import DomainProblem
 from pddlpy.pddl import Atom
 from pddlpy.planning import AStarPlanner, State
 
 from hab.episodes import Episode, Target
 from hab.openings import drawn_out, handle_at
 from hab.scene import DRAWER_OPEN_M, Scene
-from planner.problem import ROBOT, goal_name, object_name, problem_pddl
+from planner.problem import ROBOT, domain_text, goal_name, object_name, parse, problem_pddl
 from skills.skill import Goal
 
 SKILL_OF_ACTION = {
@@ -56,8 +52,7 @@ class PlanStep:
 
 def domain_pddl(nav_skill: bool = True) -> str:
     """Return the text of the domain file: with Navigate, or for an agent without it (NoNav)."""
-    name = "domain.pddl" if nav_skill else "domain_nonav.pddl"
-    return resources.files("planner").joinpath(name).read_text(encoding="utf-8")
+    return domain_text("domain.pddl" if nav_skill else "domain_nonav.pddl")
 
 
 def interactions(episode: Episode) -> list[str]:
@@ -70,7 +65,7 @@ def plan(episode: Episode, scene: Scene, nav_skill: bool = True) -> list[PlanSte
 
     Raises `ValueError` if no plan exists.
     """
-    problem = _parse(problem_pddl(episode, scene), nav_skill)
+    problem = parse(domain_pddl(nav_skill), problem_pddl(episode, scene))
     state = State.from_problem(problem)
     steps: list[PlanStep] = []
     for number, target in enumerate(episode.targets, start=1):
@@ -106,15 +101,6 @@ def _as_it_lies(target: Target, steps: Sequence[PlanStep], scene: Scene) -> Targ
         return target
     drawn = drawn_out(scene.articulation(container), DRAWER_OPEN_M, target.start_pos)
     return replace(target, start_pos=drawn)
-
-
-def _parse(problem: str, nav_skill: bool) -> DomainProblem:
-    """Parse the domain and a problem; pddlpy reads files, so the texts are written to a temporary folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        domain_file, problem_file = Path(folder, "domain.pddl"), Path(folder, "problem.pddl")
-        domain_file.write_text(domain_pddl(nav_skill), encoding="utf-8")
-        problem_file.write_text(problem, encoding="utf-8")
-        return DomainProblem(str(domain_file), str(problem_file))
 
 
 def _step(action: str, arguments: list[str], target: Target, number: int, scene: Scene) -> PlanStep:

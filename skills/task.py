@@ -24,7 +24,7 @@ from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.backend import make_simulator
 from hab.episodes import POLICIES, SPLITS, Unsolvable, load_scene, scene_seed
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
-from hab.measures import rest_distance
+from hab.measures import FORCE_MAX_N, ForceSum, rest_distance
 from hab.nearby import AROUND_SIZE, Nearby
 from hab.observation_sets import CRITIC_STATE, DEFAULT, LASER, LASER_MAP, SURROUNDINGS
 from hab.sampler import EpisodeSampler
@@ -37,11 +37,6 @@ from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
 FORCE_PEN_PER_N, FORCE_PEN_MAX = 1e-4, 0.01
-FORCE_STEP_N = 20.0
-"""Only an increase of the contact force above this counts."""
-FORCE_MAX_N = 10_000.0
-"""Ends the episode at once. habitat's limit on the *sum* of rises, 10,000 N too, is out of reach there; rigid contact
-rises by thousands in one bump, so here the sum only gets measured."""
 FORCE_END_PEN = 1.0
 DROP_PEN = 1.0
 """For a seal that broke (habitat's `constraint_violate_pen`)."""
@@ -59,7 +54,7 @@ class State:
     """End-effector to its resting position."""
     seal_broke: bool
     force_added_n: float
-    """By how much the contact force rose, if by more than `FORCE_STEP_N`."""
+    """By how much the contact force rose, if by more than `hab.measures.FORCE_STEP_N`."""
     force_total_n: float
     """Sum of such rises since the start."""
 
@@ -333,13 +328,15 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Play one control step and add up its reward's terms; return success, and why the episode ends or ""."""
         self.sim.step(action)
         was = self._state
-        self._state = now = self.measure(self._common(*self._read_force(was.force_total_n)))
+        self._state = now = self.measure(self._common(self._force.update(), self._force.total_n))
         success = self.succeeded(now, action)
         reason = "" if success else self.failure(was, now, action)
         terms = self.rewards(was, now)
         terms["slack"] = self.slack_reward
         terms["force"] = -force_penalty(now, self.force_pen_per_n)
         terms["seal_broke"] = -DROP_PEN if now.seal_broke else 0.0
+        # habitat's limit on the *sum* of rises, 10,000 N too, is out of reach there; rigid contact rises by thousands
+        # in one bump, so here the sum only gets measured.
         if not success and self.sim.force_n > FORCE_MAX_N:
             reason = "excessive force"
             terms["force_end"] = -FORCE_END_PEN
@@ -365,7 +362,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
                 for start in self._drawn(scene, rng, index, chain, recorded_too=attempt < _RECORDED_ATTEMPTS):
                     self._begin(start)
                     if start.snapshot is not None or (not self.sim.collides() and self._handed_over()):
-                        self._force_n, self._began = self.sim.force_n, self.sim.steps
+                        self._force, self._began = ForceSum(self.sim), self.sim.steps
                         self._state = self.measure(self._common(0.0, 0.0))
                         return
             except Unsolvable:
@@ -410,16 +407,6 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def _common(self, force_added_n: float, force_total_n: float) -> Common:
         sim = self.sim
         return Common(sim.held, rest_distance(sim), sim.dropped, force_added_n, force_total_n)
-
-    def _read_force(self, total_n: float) -> tuple[float, float]:
-        """Return the rise of the contact force that counts, and the sum of such rises."""
-        rise = self.sim.force_n - self._force_n
-        if 0.0 <= rise <= FORCE_STEP_N:
-            # Small rises add up until they count together, as in habitat.
-            return 0.0, total_n
-        self._force_n = self.sim.force_n
-        added = max(0.0, rise)
-        return added, total_n + added
 
     def observation(self) -> Observation:
         """Read what it sees now."""

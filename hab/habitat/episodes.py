@@ -13,12 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from hab.episodes import SCENARIOS, SKILLS, Episode, Target, load_scene, make_episode
+from hab.episodes import SCENARIOS, SKILLS, Episode, Target, lies_on, load_scene, make_episode
 from hab.habitat import apartments
 from hab.habitat.frames import from_habitat, matrix, to_habitat, yaw_quat
-from hab.openings import rotated
 from hab.scene import Receptacle, Scene, Vec3
 
 MARKER = "cab_push_point_{}"
@@ -175,13 +172,10 @@ def _place(pose: list[list[float]]) -> Vec3:
 
 
 def _under(scene: Scene, position: Vec3) -> Receptacle:
-    """Return the surface that a position is above, the highest of them."""
-    below = []
-    for receptacle in scene.receptacles:
-        along, across = rotated(-receptacle.yaw, np.subtract(position[:2], receptacle.center[:2]))
-        if abs(along) <= receptacle.half_extents[0] + 1e-3 and abs(across) <= receptacle.half_extents[1] + 1e-3:
-            below.append(receptacle)
-    return max((r for r in below if r.center[2] < position[2]), key=lambda r: r.center[2])
+    """Return the surface on which something lies. Raises `ValueError` where there is none."""
+    if (found := lies_on(scene, position)) is None:
+        raise ValueError(f"nothing in apartment {scene.seed} is under {position}")
+    return found
 
 
 def _receptacle(scene: Scene, name: str) -> list[str | int]:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from interpreter import World
 
 from hab.episodes import SCENARIOS, load_scene, make_episode
-from planner.problem import ROBOT, Atom, goal_name, initial_atoms, object_name, problem_pddl
-from planner.replanning import DOMAIN, Action, Replanner, _Search, domain_text
+from planner.problem import ROBOT, Atom, domain_text, goal_name, initial_atoms, object_name, problem_pddl
+from planner.replanning import DOMAIN, DOMAIN_FILE, Action, Replanner, _Search
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 
@@ -25,7 +25,7 @@ def planner_of(scenario: str, index: int) -> Replanner:
 
 def world_of(planner: Replanner, atoms: frozenset[Atom]) -> World:
     """The same state for the interpreter."""
-    world = World(domain_text(), problem_pddl(planner.episode, planner.scene, DOMAIN))
+    world = World(domain_text(DOMAIN_FILE), problem_pddl(planner.episode, planner.scene, DOMAIN))
     belongs = {("belongs", object_name(t), goal_name(t)) for t in planner.episode.targets}
     world.state = set(atoms) | belongs
     return world
