@@ -148,16 +148,18 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         `starts`: which kind of start states the task's own are, "near" for Pick and Place alone.
 
         `chain_starts`: share of the start states, for training, that are as the chain hands over, not the task's own:
-        drawn, or, with a file of `chain_states`, recorded (skills/recorded.py).
+        drawn, or, with a file of `chain_states`, recorded (skills/recorded.py). Then it is the share of the episodes in
+        apartments in which the skill was recorded, all of which begin so.
 
         `retries`: share of the episodes, for training, that are in the same apartment failed ones again, where there
         are such: what is hard is practised more.
         """
-        self._sampler = EpisodeSampler(split, index, retries)
+        self._recorded = recorded.load(chain_states, self.skill) if chain_states else {}
+        self._sampler = EpisodeSampler(split, index, retries, self._recorded, chain_starts)
         self.split, self.obs, self.base_movement = split, obs, base_movement
         self.action_repeat = action_repeat
         self._starts: StartKind = starts
-        self._chain_starts, self._chain_states = chain_starts, chain_states
+        self._chain_starts = chain_starts
         self.render_mode = render_mode
         self.sim = make_simulator(sim, films=render_mode == "rgb_array")
         self.action_space = action_space(self.action_parts(base_movement))
@@ -358,8 +360,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         chain = np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
         for attempt in range(_ATTEMPTS):
             rng = np.random.default_rng([*variant, attempt])
+            calls = self._recorded.get(scene.seed) if attempt < _RECORDED_ATTEMPTS else None
             try:
-                for start in self._drawn(scene, rng, index, chain, recorded_too=attempt < _RECORDED_ATTEMPTS):
+                for start in self._drawn(scene, rng, index, chain, calls):
                     self._begin(start)
                     if start.snapshot is not None or (not self.sim.collides() and self._handed_over()):
                         self._force, self._began = ForceSum(self.sim), self.sim.steps
@@ -370,15 +373,13 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         raise RuntimeError(f"no {self.skill} start fits apartment {scene.seed} ({self.split} {index})")
 
     def _drawn(
-        self, scene: Scene, rng: np.random.Generator, index: int, chain: bool, recorded_too: bool
+        self, scene: Scene, rng: np.random.Generator, index: int, chain: bool, calls: Sequence[recorded.Recorded] | None
     ) -> Iterator[Start]:
-        """Yield candidate start states; of an apartment in which none was recorded, the task's own."""
-        if not chain or not self._chain_states:
-            yield from self.draw(scene, rng, index, "chain" if chain else self._starts)
-        elif recorded_too and (calls := recorded.load(self._chain_states, self.skill).get(scene.seed)):
+        """Yield candidate start states: one of the recorded calls, if there are such."""
+        if calls:
             yield recorded.start_of(calls[int(rng.integers(len(calls)))])
         else:
-            yield from self.draw(scene, rng, index, self._starts)
+            yield from self.draw(scene, rng, index, "chain" if chain and not self._recorded else self._starts)
 
     def _begin(self, start: Start) -> None:
         self.start, self.goal = start, start.goal

@@ -13,6 +13,7 @@ from eval.recording import record
 from hab.episodes import make_episode, scene_seed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import OBJECTS
+from hab.sampler import SCENE_REPEATS
 from hab.simulator import Snapshot
 from planner.agent import Agent
 from skills import make_env
@@ -115,6 +116,22 @@ def test_what_was_lost_on_the_way_is_nobodys_start(monkeypatch: pytest.MonkeyPat
     lossy = record(Agent("oracle"), None, 1, 1)[0]
     assert [call.skill for call in full][:4] == ["navigate", "pick", "navigate", "place"]
     assert [call.skill for call in lossy] == ["navigate", "pick", "navigate"]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_as_many_episodes_as_asked_for_begin_in_recorded_states(file: str, share: float) -> None:
+    """Although three of 1,000 apartments have any."""
+    env: Any = make_env("pick", "train", chain_starts=share, chain_states=file).unwrapped
+    met, groups = 0, 6
+    env.reset(seed=0)
+    for number in range(groups * SCENE_REPEATS):
+        if number % SCENE_REPEATS == 0:
+            env.reset()
+            met += env.start.snapshot is not None
+        else:
+            env._sampler.draw(env.np_random)  # stays in the apartment
+    assert met == share * groups
+    env.close()
 
 
 def test_apartments_without_any_have_the_tasks_own_starts(file: str) -> None:
