@@ -16,7 +16,6 @@ from planner.agent import Agent, chain_limits, play_episode, seed_draws
 from skills.recorded import SPLIT, Recorded, fingerprint
 from skills.skill import Goal, SkillPolicy
 
-
 APARTMENTS = len(SPLIT_SEEDS[SPLIT]) // 2
 """Of the split, the first so many are recorded in: the skills' own start states keep the others (hab/sampler.py)."""
 
