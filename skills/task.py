@@ -10,7 +10,7 @@ import cmath
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -32,7 +32,7 @@ from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills import recorded
-from skills.skill import MANIPULATION_STEPS, Goal, arm_to_rest
+from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, arm_to_rest, taken_at
 from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
@@ -391,7 +391,11 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             self.sim.restore(start.snapshot)
         elif start.held:
             self.sim.hold(start.held, start.tilt_rad)
-        self._memory: CallMemory = {}
+        if start.held in start.episode.objects and self.goal.taken is None:
+            # As if it had been taken from just where it was told to lie.
+            x, y, z = self.sim.object_pos(start.held).tolist()
+            self.goal = replace(self.goal, taken=taken_at(self.sim, (x, y, z)))
+        self._memory: CallMemory = self.goal.memory()
         self._posture = np.concatenate((self.sim.base, self.sim.arm))
 
     def _handed_over(self) -> bool:
@@ -464,6 +468,12 @@ def odometry(sim: Simulator, memory: CallMemory) -> tuple[float, float, float]:
     x0, y0, yaw0 = memory.setdefault("began", sim.base.tolist())
     moved = (complex(*sim.base[:2]) - complex(x0, y0)) * cmath.exp(-1j * yaw0)
     return moved.real, moved.imag, float(sim.base[2]) - yaw0
+
+
+def from_what_is_held(read: Observation, memory: CallMemory) -> None:
+    """Let `obj_goal_sensor` tell where the goal is from the object in hand, as far as the robot knows how it hangs."""
+    if TAKEN in memory:
+        read["obj_goal_sensor"] = read["obj_goal_sensor"] - memory[TAKEN]
 
 
 def force_penalty(now: State, per_n: float) -> float:

@@ -47,6 +47,20 @@ def test_every_call_of_the_chain_is_recorded(recorded: list[Recorded]) -> None:
             assert call.snapshot.held == call.goal.object
 
 
+def test_the_chain_knows_how_what_it_carries_hangs(recorded: list[Recorded]) -> None:
+    """By where it was told that the object lay: as the simulator has it, give or take what the hand pushed it by."""
+    sim = MujocoSimulator()
+    places = [call for call in recorded if call.skill == "place"]
+    for call in places:
+        sim.reset(make_episode(call.scenario, "train", call.index))
+        sim.restore(call.snapshot)
+        assert call.goal.taken is not None
+        hangs = sim.ee_mat.T @ (sim.object_pos(call.snapshot.held) - sim.ee_pos)
+        assert np.linalg.norm(hangs - call.goal.taken) < 0.03
+    assert places and all(call.goal.taken is None for call in recorded if call.skill != "place")
+    sim.close()
+
+
 def test_a_file_gives_back_what_was_saved(recorded: list[Recorded], file: str) -> None:
     for skill in {call.skill for call in recorded}:
         kept = load(file, skill)
@@ -55,6 +69,7 @@ def test_a_file_gives_back_what_was_saved(recorded: list[Recorded], file: str) -
             before = [call for call in recorded if call.skill == skill and scene_seed("train", call.index) == scene]
             for was, now in zip(before, calls, strict=True):
                 assert (was.scenario, was.index, was.goal.position) == (now.scenario, now.index, now.goal.position)
+                assert was.goal.taken == now.goal.taken
                 assert was.snapshot.held == now.snapshot.held
                 np.testing.assert_allclose(now.snapshot.positions, was.snapshot.positions, atol=2e-6)
 
