@@ -1,4 +1,4 @@
-"""Collected episodes as a LeRobot dataset (huggingface.co/docs/lerobot, version 3.0 of its format; the extra `lerobot`)."""
+"""Collected episodes as a LeRobot dataset, version 3.0 of its format (huggingface.co/docs/lerobot; extra `lerobot`)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def check_lerobot() -> None:
         ) from error
 
 
-def write_lerobot(
-    files: Sequence[Path], folder: Path, on_file: Callable[[], None] = lambda: None
-) -> tuple[str, Path]:
+def write_lerobot(files: Sequence[Path], folder: Path, on_file: Callable[[], None] = lambda: None) -> tuple[str, Path]:
     """Write the trajectories of `files` as a dataset in `folder`/lerobot, in place of what is there; return its
     repository's name and its folder.
 

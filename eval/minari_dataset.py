@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.trajectory import Told, Trajectory, environment
 
@@ -40,11 +41,9 @@ def dataset_id(told: Told) -> str:
     return f"tpsrl/{told.name}/{agent}-{told.split}-v0"
 
 
-def write_minari(
-    files: Sequence[Path], observe: str, folder: Path, on_file: Callable[[], None] = lambda: None
-) -> str:
-    """Write the trajectories of `files`, of one task, agent and split, as a dataset under `folder`/minari, in place of the
-    one that is there; return its id.
+def write_minari(files: Sequence[Path], observe: str, folder: Path, on_file: Callable[[], None] = lambda: None) -> str:
+    """Write the trajectories of `files`, of one task, agent and split, as a dataset under `folder`/minari, in place of
+    the one that is there; return its id.
 
     An episode's `options` are those of the reset that begins it. Its `infos`, one row longer than its actions as
     Minari's are, hold what the environment does not show (`_infos`), and its metadata what was to be done, in words.
@@ -61,7 +60,7 @@ def write_minari(
             warnings.filterwarnings("ignore", message=".*(author|code_permalink|description|requirements|eval_env).*")
             dataset = minari.create_dataset_from_buffers(
                 name,
-                _buffers(files, on_file),  # type: ignore[arg-type]
+                _buffers(files, on_file),
                 env=env,
                 algorithm_name=told.agent,
                 author="tpsrl",
@@ -90,9 +89,9 @@ def _buffer(number: int, trajectory: Trajectory) -> EpisodeBuffer:
         options={"index": trajectory.played.told.index},
         observations=trajectory.observations,
         actions=trajectory.played.actions,
-        rewards=trajectory.rewards,  # type: ignore[arg-type]
-        terminations=trajectory.terminated,  # type: ignore[arg-type]
-        truncations=trajectory.truncated,  # type: ignore[arg-type]
+        rewards=trajectory.rewards,
+        terminations=trajectory.terminated,
+        truncations=trajectory.truncated,
         infos=_infos(trajectory),
     )
 
@@ -100,7 +99,11 @@ def _buffer(number: int, trajectory: Trajectory) -> EpisodeBuffer:
 def _infos(trajectory: Trajectory) -> dict[str, Any]:
     """Return (T + 1, …) arrays: the first row, of before any action, repeats the second."""
     played = trajectory.played
-    told = {"task": played.task, "interactions": played.interactions, "base": played.robot[:, :3]}
+    told: dict[str, NDArray[Any]] = {
+        "task": played.task,
+        "interactions": played.interactions,
+        "base": played.robot[:, :3],
+    }
     return {key: np.concatenate((rows[:1], rows)) for key, rows in told.items()}
 
 

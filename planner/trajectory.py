@@ -1,7 +1,7 @@
 """One played episode, control step by control step: what an agent did, and what its environment showed and paid for it.
 
-An agent is first played without any observations of its environment's, and its actions are written down (`Log`); then the
-environment itself plays them again (`replay`) and what comes of it is kept. So whatever a `Trajectory` says is what
+An agent is first played without any observations of its environment's, and its actions are written down (`Log`); then
+the environment itself plays them again (`replay`) and what comes of it is kept. So whatever a `Trajectory` says is what
 `env.reset(options={"index": i})` and `env.step(action)` give for the same actions, for whoever has them.
 """
 
@@ -222,7 +222,9 @@ def in_words(step: PlanStep, episode: Episode, scene: Scene) -> str:
         return f"pick up the {thing}"
     if skill in ("place", "rearrange"):
         kind = scene.receptacle(target.goal_receptacle).kind if target else ""
-        where = f"{'into' if kind in ('fridge', 'drawer') else 'on'} the {_of_furniture(kind)}" if kind else "at its goal"
+        where = (
+            f"{'into' if kind in ('fridge', 'drawer') else 'on'} the {_of_furniture(kind)}" if kind else "at its goal"
+        )
         return f"put the {thing} {where}"
     if furniture:
         return f"{skill.split('_')[0]} the {_of_furniture(furniture)}"

@@ -19,7 +19,9 @@ FORMATS = ("minari", "lerobot")
 
 @cli.command("collect")
 @agent_options
-@click.option("--episodes", default=100, show_default=True, type=click.IntRange(min=1), help="The first N of the split.")
+@click.option(
+    "--episodes", default=100, show_default=True, type=click.IntRange(min=1), help="The first N of the split."
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of what skills draw.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 @click.option("--format", "form", default="minari", show_default=True, type=Name("format", FORMATS))
@@ -118,6 +120,6 @@ def write_dataset(form: str, kept: list[Kept], observe: str, folder: Path) -> st
     with count_progress(form, len(paths)) as on_file:
         if form == "minari":
             name = write_minari(paths, observe, folder, on_file)
-            return f"{said}: MINARI_DATASETS_PATH={folder / MINARI} python -c 'import minari, tpsrl; print(minari.load_dataset(\"{name}\"))'"
+            return f"{said}: minari.load_dataset({name!r}) with MINARI_DATASETS_PATH={folder / MINARI}"
         name, root = write_lerobot(paths, folder, on_file)
     return f"{said}: LeRobotDataset({name!r}, root={str(root)!r})"

@@ -96,7 +96,9 @@ def _recording(folder: Path, skill_nav: bool, observe: str) -> Callable[[Played]
     def on_played(played: Played) -> str:
         number = max((episode.number for episode in held(folder)), default=-1) + 1
         kept = keep(played, observe, folder, number)
-        return f"demonstration {number} is kept: {kept.steps} steps, {'success' if kept.success else played.told.reason}"
+        return (
+            f"demonstration {number} is kept: {kept.steps} steps, {'success' if kept.success else played.told.reason}"
+        )
 
     return on_played
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -41,6 +42,7 @@ class LiveScene:
         self._server, self._sim = server, sim
         self._seed = -1
         self._targets: dict[str, viser.FrameHandle] = {}
+        self._ghosts: viser.FrameHandle | None = None
         self._at = np.zeros(3)
         self.follows = True
         """Whether the visitors' cameras look at the robot, wherever it goes; they turn about it."""
@@ -57,7 +59,8 @@ class LiveScene:
             self._add_walls()
         else:
             for frame in (*self._targets.values(), self._ghosts):
-                frame.remove()
+                if frame is not None:
+                    frame.remove()
         scene = self._server.scene
         self._targets = {}
         for target in episode.targets:
@@ -99,7 +102,7 @@ class LiveScene:
             if piece.name == "walls"
             for geom in piece.geoms
         ]
-        mesh = trimesh.util.concatenate([_mesh(wall) for wall in walls])
+        mesh: Any = trimesh.util.concatenate([_mesh(wall) for wall in walls])
         scene.add_mesh_simple(
             "/walls", mesh.vertices, mesh.faces, color=WALL_COLOR, opacity=WALL_OPACITY, cast_shadow=False
         )

@@ -23,7 +23,11 @@ def head_scan_points(sim: Simulator) -> NDArray[np.float64]:
 
 
 def _points(
-    sim: Simulator, ranges: NDArray[np.float32], longest_m: float, origin: NDArray[np.float64], rays: NDArray[np.float64]
+    sim: Simulator,
+    ranges: NDArray[np.float32],
+    longest_m: float,
+    origin: NDArray[np.float64],
+    rays: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Turn ranges, a share of the longest, along rays of the base frame into points; those that meet nothing, or the
     robot's own arm, have none."""

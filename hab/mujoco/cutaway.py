@@ -75,7 +75,9 @@ def wall_geoms(scene: Scene) -> list[str]:
     """Return names of the geoms of the walls, and of what hangs on them."""
     walls = _walls(scene)
     hangs = [piece for piece in scene.furniture if any(_hangs_on(piece, wall) for wall in walls)]
-    return [geom.name for geom in walls] + [geom.name for piece in hangs for geom in piece.geoms if piece.name != "walls"]
+    return [geom.name for geom in walls] + [
+        geom.name for piece in hangs for geom in piece.geoms if piece.name != "walls"
+    ]
 
 
 def _walls(scene: Scene) -> list[Geom]:

@@ -11,9 +11,9 @@ from typing import Any
 import imageio.v2 as imageio
 import numpy as np
 import pytest
+from browser import open_browser
 
 from planner.chain import TraceRow
-from browser import open_browser
 from videos.gallery import GalleryError, build_gallery, rollouts
 
 FAILED = TraceRow(1, "pick", "(pick)", "pick 1", 100, 400, "timeout", "timeout", 0.8, 0.5)

@@ -174,11 +174,26 @@ def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
     pytest.importorskip("mjviser", reason="mjviser is not installed: pip install 'tpsrl[watch]'")
     pytest.importorskip("minari", reason="Minari is not installed: pip install 'tpsrl[minari]'")
     folder = tmp_path / "demonstrations"
-    command = [sys.executable, "-m", "tpsrl", "watch", "set_table", "--skills", "oracle", "--split", "train", "--paused"]
+    command = [
+        sys.executable,
+        "-m",
+        "tpsrl",
+        "watch",
+        "set_table",
+        "--skills",
+        "oracle",
+        "--split",
+        "train",
+        "--paused",
+    ]
     process = subprocess.Popen(
         [*command, "--port", "8470", "--record", str(folder)],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     try:
         assert process.stdout is not None
         said = []
