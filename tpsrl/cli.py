@@ -15,7 +15,7 @@ def main() -> None:
     """Run the command line and exit."""
     try:
         with _signals_interrupt():
-            import tpsrl.collect  # noqa: E401, F401  (each adds its command)
+            from tpsrl import collect, watch  # noqa: F401  (each adds its command)
             from tpsrl.commands import run
 
             code = run()

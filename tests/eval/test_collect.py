@@ -111,6 +111,7 @@ def test_minari_reads_it_and_its_environment_plays_it_again(drawers: Path, monke
             assert np.array_equal(rows, [observation[key] for observation in shown]), key
         base = env.unwrapped.sim.base
         assert np.array_equal(episode.infos["base"][-1], base)
+        assert not episode.infos["task"].any() and len(episode.infos["interactions"]) == len(episode) + 1
     env.close()
 
 
@@ -133,6 +134,7 @@ def lerobot() -> Any:
     return LeRobotDataset, library
 
 
+@pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning")
 def test_lerobot_reads_it(tmp_path: Path) -> None:
     dataset_of, _library = lerobot()
     observe = "depth" if renders() else "laser"
@@ -147,7 +149,7 @@ def test_lerobot_reads_it(tmp_path: Path) -> None:
         for t in (0, 1, episode.steps // 2, episode.steps - 1):
             frame = dataset[offset + t]
             assert frame["task"] == "close the drawer" and int(frame["episode_index"]) == episode.number
-            expected = np.concatenate([actions[part][t] for part in ("arm_action", "grip_action", "base_vel")])
+            expected = np.concatenate([actions[part][t] for part in ("arm_action", "base_vel")])
             assert np.array_equal(frame[ACTION].numpy(), expected)
             pose = trajectory.start if t == 0 else trajectory.played.robot[t - 1]
             assert np.allclose(frame[STATE].numpy(), np.roll(pose, -3), atol=1e-6)
