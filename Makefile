@@ -20,7 +20,7 @@ demo: $(STAMP)
 
 # Two workers, a thread each: more threads than cores wait for each other. The notebook trains for seconds here.
 test: $(TEST_STAMP)
-	OMP_NUM_THREADS=1 TPSRL_NOTEBOOK_STEPS=1500 $(BIN)/python -m pytest -n 2 --nbmake --nbmake-timeout=600 tests $(NOTEBOOK)
+	OMP_NUM_THREADS=1 TPSRL_NOTEBOOK_STEPS=1000 $(BIN)/python -m pytest -n 2 --nbmake --nbmake-timeout=600 tests $(NOTEBOOK)
 
 test-slow: $(TEST_STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
