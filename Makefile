@@ -7,8 +7,10 @@ STAMP := $(VENV)/installed
 TEST_STAMP := $(VENV)/installed-for-tests
 GL_PACKAGES := libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri libosmesa6
 BROWSER_PACKAGES := chromium chromium-driver
+NOTEBOOK := docs/getting_started.ipynb
+DOCS_STAMP := $(VENV)/installed-for-docs
 
-.PHONY: demo test test-slow bench lint habitat clean
+.PHONY: demo test test-slow bench lint docs habitat clean
 
 demo: $(STAMP)
 	$(BIN)/tpsrl eval tidy_house --skills oracle --split val --episodes 5 --json outputs/demo/tidy_house.json
@@ -16,9 +18,9 @@ demo: $(STAMP)
 	    $(BIN)/tpsrl render tidy_house --skills oracle --split val --out outputs/demo/tidy_house.mp4; \
 	else echo "no video: no OpenGL works here (tpsrl doctor says more)"; fi
 
-# Two workers, a thread each: more threads than cores wait for each other.
+# Two workers, a thread each: more threads than cores wait for each other. The notebook trains for seconds here.
 test: $(TEST_STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 TPSRL_NOTEBOOK_STEPS=1000 $(BIN)/python -m pytest -n 2 --nbmake --nbmake-timeout=600 tests $(NOTEBOOK)
 
 test-slow: $(TEST_STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
@@ -32,6 +34,16 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, in site/: links and references are checked, and a warning is an error. The notebook's page has the outputs that it was
+# last saved with.
+docs: $(DOCS_STAMP)
+	$(BIN)/jupyter nbconvert --log-level=WARN --to markdown $(NOTEBOOK)
+	$(BIN)/zensical build --strict
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $@
 
 # habitat-lab, for --sim habitat; habitat-sim itself is in no registry of pip's (docs/habitat.md).
 habitat: $(STAMP)
@@ -50,15 +62,18 @@ $(STAMP): pyproject.toml constraints.txt
 	fi
 	touch $@
 
-# What only tests need: Rerun, which is large, habitat-lab and a browser.
-$(TEST_STAMP): $(STAMP) requirements-habitat.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,rerun,habitat]"
+# What only tests need: Rerun, which is large, habitat-lab, LeRobot, a browser and FFmpeg's libraries.
+$(TEST_STAMP): $(STAMP) requirements-habitat.txt requirements-lerobot.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+	    --editable ".[dev,rerun,habitat,watch,minari,lerobot-parts,docs]"
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-habitat.txt
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; then \
-	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(BROWSER_PACKAGES)) >/dev/null 2>&1 \
-	    || echo "no Chromium: the tests of the gallery's page are skipped"; \
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-lerobot.txt
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    ! (command -v chromium && ldconfig -p | grep libavcodec) >/dev/null; then \
+	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(BROWSER_PACKAGES) ffmpeg) >/dev/null 2>&1 \
+	    || echo "no Chromium or no FFmpeg: tests of pages, or of LeRobot's videos, are skipped"; \
 	fi
 	touch $@
 
 clean:
-	rm -rf $(VENV) outputs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) outputs build site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -5,7 +5,6 @@ What was measured is kept, an episode a line, in a folder: an ablation that was 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,13 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from eval.evaluate import EpisodeResult, Evaluation, Request, evaluate
+from eval.records import RecordsError, check_settings
 from planner.agent import Agent, weights_of
-
-SETTINGS = "settings.json"
-
-
-class RecordsError(ValueError):
-    """A folder of records that cannot be gone on with; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -120,26 +114,11 @@ def ablate(
 
 def _check_settings(request: Request, cells: Sequence[Cell], skills: str, folder: Path) -> None:
     """Make sure that a folder's records, if there are any, are of the same episodes and the same policies."""
-    wanted: dict[str, Any] = {k: v for k, v in asdict(request).items() if k not in ("agent", "episodes")}
-    path, said = folder / SETTINGS, {}
-    if path.exists():
-        try:
-            said = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise RecordsError(f"{path}: is no JSON ({error}); delete it, or name another folder") from error
-    weights = dict(said.get("weights", {}))
+    wanted = {key: value for key, value in asdict(request).items() if key not in ("agent", "episodes")}
+    weights: dict[str, Path] = {}
     for cell in cells:
-        for name, file in weights_of(cell.agent(skills), request.name, request.obs).items():
-            digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-            if weights.setdefault(name, digest) != digest:
-                raise RecordsError(f"{folder}: holds episodes of another {name}; name another folder with --out")
-    for key, value in wanted.items():
-        if said and said.get(key) != value:
-            raise RecordsError(
-                f"{folder}: holds episodes with {key}={said.get(key)}, not {value}; name another folder with --out"
-            )
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**wanted, "weights": weights}, indent=1) + "\n", encoding="utf-8")
+        weights |= weights_of(cell.agent(skills), request.name, request.obs)
+    check_settings(folder, wanted, weights)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from hab.actions import STOP, Action, action_space
+from hab.actions import GRIP, STOP, Action, action_space
 from hab.simulator import Simulator
 from skills.skill import Goal
 from skills.task import CallMemory
@@ -50,8 +50,7 @@ class TrainedPolicy:
         except (ConfigError, SafetensorError, RuntimeError) as error:
             raise WeightsError(f"{weights}: not the weights of this policy: {_first_line(error)}") from error
         self._network.eval()
-        parts = {part.name: part.start for part in self._network.action_layout.parts}
-        self._stop = parts.get(STOP)
+        self._starts = {part.name: part.start for part in self._network.action_layout.parts}
 
     def reset(self, sim: Simulator, goal: Goal) -> None:
         """Start a call: recurrent state and previous action are cleared."""
@@ -79,9 +78,18 @@ class TrainedPolicy:
     def stop_probability(self) -> float | None:
         """How probable stopping was at the last observation acted on, NaN if it is no switch; None for a policy that
         cannot."""
-        if self._said is None or self._stop is None:
+        return self._chance(STOP)
+
+    @property
+    def grip_probability(self) -> float | None:
+        """How probable suction was, likewise."""
+        return self._chance(GRIP)
+
+    def _chance(self, part: str) -> float | None:
+        start = self._starts.get(part)
+        if self._said is None or start is None:
             return None
-        return float(self._said.chances()[0, self._stop])
+        return float(self._said.chances()[0, start])
 
     @torch.inference_mode()
     def _decide(self, sim: Simulator) -> None:

@@ -18,15 +18,11 @@ _PAPER, _INK, _FAINT, _DONE = (24, 26, 30), (236, 238, 240), (150, 156, 164), (9
 def compose(
     rgb: NDArray[np.uint8], depth: NDArray[np.float32], caption: str, ticks: Sequence[tuple[str, bool]]
 ) -> NDArray[np.uint8]:
-    """Return the frame: `rgb` beside `depth` (in [0, 1]), `caption` and a box per interaction below.
-
-    Grey grows with the square root of depth: what the arm handles is within a metre.
-    """
+    """Return the frame: `rgb` beside `depth` (in [0, 1]), `caption` and a box per interaction below."""
     height, width = rgb.shape[:2]
     frame = Image.new("RGB", (width + height, height + STRIP_HEIGHT), _PAPER)
     frame.paste(Image.fromarray(rgb), (0, 0))
-    shown = np.sqrt(np.clip(depth[:, :, 0] / DEPTH_SHOWN, 0.0, 1.0))
-    grey = Image.fromarray((shown * 255).astype(np.uint8))
+    grey = Image.fromarray(depth_shades(depth))
     frame.paste(grey.resize((height, height), Image.Resampling.NEAREST), (width, 0))
 
     draw = ImageDraw.Draw(frame)
@@ -46,6 +42,12 @@ def compose(
             draw.text((x + 19, height + 37), name, _INK if done else _FAINT, small)
         x += 32 + wide if named else 22
     return np.asarray(frame)
+
+
+def depth_shades(depth: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """(height, width, 1) in [0, 1] -> (height, width) grey, which grows with the square root of depth: what the arm
+    handles is within a metre."""
+    return (np.sqrt(np.clip(depth[:, :, 0] / DEPTH_SHOWN, 0.0, 1.0)) * 255).astype(np.uint8)
 
 
 def _fitting(text: str, size: int, width: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

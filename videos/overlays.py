@@ -26,9 +26,9 @@ def overlays(sim: Simulator, episode: Episode, goal: Goal) -> list[Overlay]:
     shapes: list[Overlay] = []
     for target in episode.targets:
         model = OBJECTS[target.object]
-        rotation = np.reshape(_matrix(sim.object_quat(target.object)), (3, 3))
+        rotation = np.reshape(matrix(sim.object_quat(target.object)), (3, 3))
         shapes += wireframe_box(sim.object_pos(target.object), rotation, model.half_extents)
-        shapes += [_ghost(geom, target.goal_pos) for geom in model.geoms]
+        shapes += [ghost(geom, target.goal_pos) for geom in model.geoms]
     on_floor = (goal.position[0], goal.position[1], 0.0)
     shapes.append(Overlay("sphere", on_floor, (SPHERE_RADIUS_M, 0.0, 0.0), GREY))
     return shapes
@@ -51,13 +51,13 @@ def wireframe_box(
     return edges
 
 
-def _ghost(geom: Geom, origin: Vec3) -> Overlay:
+def ghost(geom: Geom, origin: Vec3) -> Overlay:
     """Copy a geom of an object whose centre of mass is at `origin`, upright and unturned."""
     pos = (origin[0] + geom.pos[0], origin[1] + geom.pos[1], origin[2] + geom.pos[2])
-    return Overlay(geom.shape, pos, geom.size, (*geom.rgba[:3], GOAL_OPACITY), _matrix(geom.quat))
+    return Overlay(geom.shape, pos, geom.size, (*geom.rgba[:3], GOAL_OPACITY), matrix(geom.quat))
 
 
-def _matrix(quat: Sequence[float] | NDArray[np.float64]) -> tuple[float, ...]:
+def matrix(quat: Sequence[float] | NDArray[np.float64]) -> tuple[float, ...]:
     """Return a unit quaternion (scalar first) as a rotation matrix, row by row."""
     w, x, y, z = (float(part) for part in quat)
     return (

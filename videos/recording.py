@@ -5,7 +5,6 @@ Rerun (rerun.io, the extra `rerun`) shows it: `rerun FILE.rrd`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +17,14 @@ from hab import robot
 from hab.actions import CONTROL_HZ, Action
 from hab.episodes import make_episode
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
-from hab.mujoco.gl import RenderingUnavailable
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import OBJECTS
 from planner.agent import Agent, load_policies, play_episode, seed_draws
 from planner.chain import Limits
 from planner.task_planner import PlanStep, interactions
 from skills.skill import Goal, SkillPolicy
-from videos.render import prepare_rendering
+from videos.points import laser_points
+from videos.render import renders
 
 if TYPE_CHECKING:
     import rerun as rr
@@ -100,8 +99,7 @@ class _Recorder:
         self._to, self._sim, self._names = recording, sim, names
         self._label, self._done, self._new = "", 0, False
         self._step = PlanStep("", "", Goal((0.0, 0.0, 0.0)), "")
-        self._sees = _renders()
-        self._rays = np.stack((np.cos(robot.LASER_YAWS_RAD), np.sin(robot.LASER_YAWS_RAD)), axis=1)
+        self._sees = renders()
         self._was: dict[int, NDArray[np.float64]] = {}
         self._lay_out()
 
@@ -190,15 +188,8 @@ class _Recorder:
     def _laser(self) -> None:
         import rerun as rr
 
-        x, y, yaw = self._sim.base
-        ranges = self._sim.laser()[:, None] * robot.LASER_MAX_M
-        met = (ranges[:, 0] < robot.LASER_MAX_M) & (ranges[:, 0] != robot.UNKNOWN_RANGE)
-        ahead = robot.LASER_POS[:2] + ranges * self._rays
-        cos, sin = math.cos(yaw), math.sin(yaw)
-        points = np.column_stack(
-            (x + ahead @ (cos, -sin), y + ahead @ (sin, cos), np.full(len(ahead), robot.LASER_POS[2]))
-        )
-        self._to.log("world/laser", rr.Points3D(points[met], radii=0.02, colors=[220, 60, 60]))
+        points = laser_points(self._sim)
+        self._to.log("world/laser", rr.Points3D(points, radii=0.02, colors=[220, 60, 60]))
 
 
 def _shape(model: mujoco.MjModel, geom: int) -> Any:
@@ -232,11 +223,3 @@ def _shape(model: mujoco.MjModel, geom: int) -> Any:
     if kind == kinds.mjGEOM_CAPSULE:
         return rr.Capsules3D(lengths=[2.0 * size[1]], radii=[size[0]], translations=[(0.0, 0.0, -size[1])], **solid)
     return None
-
-
-def _renders() -> bool:
-    try:
-        prepare_rendering()
-    except RenderingUnavailable:
-        return False
-    return True

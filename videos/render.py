@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hab.actions import CONTROL_HZ, Action
 from hab.backend import make_simulator
 from hab.episodes import Episode, make_episode
-from hab.mujoco.gl import make_gl_context
+from hab.mujoco.gl import RenderingUnavailable, make_gl_context
 from hab.observation_sets import LASER
 from hab.simulator import Simulator
 from planner.agent import Agent, load_policies, play_episode, play_skill, seed_draws
@@ -70,6 +70,15 @@ def prepare_rendering() -> None:
     finally:
         if before is None:
             del os.environ["LP_NUM_THREADS"]
+
+
+def renders() -> bool:
+    """Say whether an OpenGL back end works here, as `prepare_rendering` does."""
+    try:
+        prepare_rendering()
+    except RenderingUnavailable:
+        return False
+    return True
 
 
 def render_scenario(

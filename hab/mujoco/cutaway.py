@@ -71,9 +71,22 @@ class Cutaway:
             left -= distance + 1e-3
 
 
+def wall_geoms(scene: Scene) -> list[str]:
+    """Return names of the geoms of the walls, and of what hangs on them."""
+    walls = _walls(scene)
+    hangs = [piece for piece in scene.furniture if any(_hangs_on(piece, wall) for wall in walls)]
+    return [geom.name for geom in walls] + [
+        geom.name for piece in hangs for geom in piece.geoms if piece.name != "walls"
+    ]
+
+
+def _walls(scene: Scene) -> list[Geom]:
+    return [geom for piece in scene.furniture if piece.name == "walls" for geom in piece.geoms]
+
+
 def _units(scene: Scene) -> list[list[str]]:
     """Return names of the geoms that fade together."""
-    walls = [geom for piece in scene.furniture if piece.name == "walls" for geom in piece.geoms]
+    walls = _walls(scene)
     units = [[wall.name] for wall in walls]
     for piece in scene.furniture:
         members = [geom.name for geom in piece.geoms]

@@ -11,6 +11,7 @@ from typing import Any
 import imageio.v2 as imageio
 import numpy as np
 import pytest
+from browser import open_browser
 
 from planner.chain import TraceRow
 from videos.gallery import GalleryError, build_gallery, rollouts
@@ -65,21 +66,7 @@ def test_a_folder_that_makes_no_page_is_refused(folder: Path, spoil: Any, messag
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("no Chromium with its driver: Debian's chromium and chromium-driver")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    profile = tmp_path_factory.mktemp("profile")
-    for argument in (
-        *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"),
-        *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
-        *("--mute-audio", "--window-size=1000,800"),
-    ):
-        options.add_argument(argument)
-    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    chrome = open_browser(tmp_path_factory.mktemp("profile"))
     yield chrome
     chrome.quit()
 

@@ -10,6 +10,7 @@ import click
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
 from tpsrl import __version__
 from tpsrl.commands.ablate import ablate_command
+from tpsrl.commands.collect import collect_command
 from tpsrl.commands.data import data_group
 from tpsrl.commands.doctor import doctor_command
 from tpsrl.commands.evaluate import evaluate_command
@@ -21,6 +22,7 @@ from tpsrl.commands.record_starts import record_starts_command
 from tpsrl.commands.render import render_command
 from tpsrl.commands.skills import skills_command
 from tpsrl.commands.train_skill import train_skill_command
+from tpsrl.commands.watch import watch_command
 from tpsrl.inputs import Failure
 
 
@@ -32,6 +34,7 @@ def cli() -> None:
 
 for _command in (
     ablate_command,
+    collect_command,
     data_group,
     doctor_command,
     evaluate_command,
@@ -43,6 +46,7 @@ for _command in (
     render_command,
     skills_command,
     train_skill_command,
+    watch_command,
 ):
     cli.add_command(_command)
 
