@@ -69,7 +69,7 @@ class PqlConfig:
     target_entropy: float | None = None
     """sac; None: minus the number of action entries (Haarnoja et al. 2018)."""
     half_keys: list[str] = field(default_factory=list)
-    """Vector observations that replay keeps in float16, an error of 0.05 %, besides those whose bounds are within +-10."""
+    """Vector observations that replay keeps in float16 (an error of 0.05 %), besides those with bounds within +-10."""
     save_replay: bool = True
     """Whether stopping saves the V-learner's buffer (replay.pt), for a resume."""
     episodes_per_seed: int = 8

@@ -42,7 +42,8 @@ class ValueLearner:
     def __init__(self, q: DoubleQ, policy: Policy, temperature: Temperature, config: PqlConfig) -> None:
         self.q, self.policy, self.temperature, self._config = q, policy, temperature, config
         self.target = copy.deepcopy(q).requires_grad_(False)
-        self._parameters, self._targets = list(q.parameters()), list(self.target.parameters())
+        self._parameters: list[Tensor] = list(q.parameters())
+        self._targets: list[Tensor] = list(self.target.parameters())
         self._optimizer = torch.optim.Adam(q.parameters(), lr=config.critic_learning_rate, fused=True)
         device = next(q.parameters()).device
         self._z = categorical.support(config.support_min, config.support_max, config.atoms, device)

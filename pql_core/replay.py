@@ -1,8 +1,8 @@
 """The learners' buffers, allocated once.
 
 `Replay` keeps what each environment played in a ring of slots of its own, in order: a slot is an observation, the
-action that answered it, and what that led to. So no observation is stored twice: the one that follows lies in the next slot.
-Where nothing follows (an episode was cut off by a time limit, or its environment crashed), the last observation has a
+action that answered it, and what that led to. So no observation is stored twice: the one that follows lies in the next
+slot. Where nothing follows (an episode was cut off by a time limit, or its environment crashed), the last observation has a
 slot of its own, without action (`LAST`): n-step targets bootstrap from it. They are computed when they are drawn.
 
 Observations that are bounded are kept in float16, bytes as they are (`Rows`).
@@ -300,10 +300,11 @@ class StateBuffer:
 
     def append(self, records: Records) -> None:
         """Store the observations of records that an action answered."""
-        answered = torch.nonzero(records.kind != LAST)[:, 0][-self._size :]
-        at = (self.count + torch.arange(len(answered), device=self._device)) % self._size
-        self._obs.write(at, records.floats[answered], records.bytes[answered])
+        answered = torch.nonzero(records.kind != LAST)[:, 0]
         self.count += len(answered)
+        answered = answered[-self._size :]
+        at = torch.arange(self.count - len(answered), self.count, device=self._device) % self._size
+        self._obs.write(at, records.floats[answered], records.bytes[answered])
 
     def states(self, size: int) -> tuple[Tensor, Tensor]:
         """Draw `size` of them. Raises `NothingStored`."""
