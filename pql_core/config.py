@@ -58,6 +58,8 @@ class PqlConfig:
     sigma_min + (i - 1) / (N - 1) * (sigma_max - sigma_min); the same for all where both are equal."""
     greedy_envs: int = 0
     """Of the N, the last so many add no noise: their episodes (`greedy/...`) show what the policy itself is worth."""
+    greedy_episodes: int = 100
+    """Of theirs, the last so many are averaged."""
     atoms: int = 51
     """c51."""
     support_min: float = -10.0
@@ -95,7 +97,8 @@ class PqlConfig:
             if isinstance(value, float) and not math.isfinite(value):
                 raise ConfigError(f"pql.{name}={value}: must be finite")
         for name in (
-            "total_steps", "num_envs", "envs_per_worker", "batch_size", "n_step", "episodes_per_seed", "threads",
+            "total_steps", "num_envs", "envs_per_worker", "batch_size", "n_step", "greedy_episodes",
+            "episodes_per_seed", "threads",
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ConfigError(f"pql.{name}={getattr(self, name)}: must be at least 1")

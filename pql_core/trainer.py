@@ -44,7 +44,7 @@ from ver_core.worker_pool import EnvironmentFailure, Replay, WorkerPool, context
 
 MAY_CHANGE = (
     "total_steps", "envs_per_worker", "min_batch", "step_timeout_s", "start_timeout_s", "max_restarts", "device",
-    "threads", "save_replay", "checkpoint_every_s", "log_every_s", "keep_ratios",
+    "threads", "greedy_episodes", "save_replay", "checkpoint_every_s", "log_every_s", "keep_ratios",
 )  # fmt: skip
 """Parameters of `PqlConfig` that a resumed run may have otherwise than before."""
 REPLAY = "replay.pt"
@@ -109,7 +109,7 @@ class PqlTrainer:
         self._config_yaml = config_yaml
         self.run = RunDirectory.create(out, config_yaml, resume) if out else None
         self._recent: deque[Episode] = deque(maxlen=RECENT_EPISODES)
-        self._greedy: deque[Episode] = deque(maxlen=RECENT_EPISODES)
+        self._greedy: deque[Episode] = deque(maxlen=config.greedy_episodes)
 
     def train(self, on_row: Callable[[Row], bool] | None = None) -> Result:
         """Train until `total_steps`, a stop signal, or until `on_row` returns True for a row of scalars. Saves at the

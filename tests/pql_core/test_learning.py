@@ -47,7 +47,7 @@ def test_q_becomes_the_return_where_nothing_follows(critic: str) -> None:
     learner = ValueLearner(nets.q, nets.policy, nets.temperature, replace(CONFIG, critic=critic, reward_scale=0.5,
                            critic_learning_rate=1e-2, max_grad_norm=100.0))  # fmt: skip
     one = batch(8, 0.0)
-    for _ in range(600):
+    for _ in range(300):
         learner.update(one)
     with torch.no_grad():
         said = nets.q(one.floats, one.bytes, one.action)
