@@ -2,8 +2,8 @@
 
 `Replay` keeps what each environment played in a ring of slots of its own, in order: a slot is an observation, the
 action that answered it, and what that led to. So no observation is stored twice: the one that follows lies in the next
-slot. Where nothing follows (an episode was cut off by a time limit, or its environment crashed), the last observation has a
-slot of its own, without action (`LAST`): n-step targets bootstrap from it. They are computed when they are drawn.
+slot. Where nothing follows (an episode was cut off by a time limit, or its environment crashed), the last observation
+has a slot of its own, without action (`LAST`): n-step targets bootstrap from it. They are computed when they are drawn.
 
 Observations that are bounded are kept in float16, bytes as they are (`Rows`).
 

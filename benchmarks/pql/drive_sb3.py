@@ -1,7 +1,7 @@
 """The witness: Stable-Baselines3's SAC with its own defaults: `drive_sb3.py TASK SEED SECONDS FOLDER`.
 
-Runs in a virtual environment of its own (requirements.txt). Every 10,000 steps the policy plays 5 episodes without noise;
-the clock stands still meanwhile. Rows go to scalars.jsonl under the names that our runs have. It is not resumed: an
+Runs in a virtual environment of its own (requirements.txt). Every 10,000 steps the policy plays 5 episodes without
+noise; the clock stands still meanwhile. Rows go to scalars.jsonl under the names that our runs have. It is not resumed: an
 interrupted run begins anew.
 """
 
@@ -54,7 +54,9 @@ def main() -> None:
     file = out / "scalars.jsonl"
     file.unlink(missing_ok=True)
     envs = make_vec_env(task, n_envs=4, seed=int(seed))
-    model = SAC("MlpPolicy", envs, seed=int(seed), device="cpu", train_freq=1, gradient_steps=-1, learning_starts=10_000)
+    model = SAC(
+        "MlpPolicy", envs, seed=int(seed), device="cpu", train_freq=1, gradient_steps=-1, learning_starts=10_000
+    )
     model.learn(1_000_000_000, callback=Watch(task, float(seconds), file))
 
 

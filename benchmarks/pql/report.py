@@ -2,10 +2,11 @@
 
     VENV/bin/python benchmarks/pql/report.py runs/pql/control --bar Ant-v5=3000 --bar Humanoid-v5=3000 --json FILE
 
-For each task and arm: the score (`greedy/return` where it was played without noise, else `episode/return`; of skills the
-success) at quarters of the time and of the steps that all arms reached; seconds and steps to the bar; the shares of the
-Actor's time and the learners'; the ratios as reached. Over the tasks, scores divided by the bar: the interquartile mean and
-its 95 % stratified bootstrap interval, and for pairs of arms the probability of improvement (Agarwal et al. 2021).
+For each task and arm: the score (`greedy/return` where it was played without noise, else `episode/return`; of skills
+the success) at quarters of the time and of the steps that all arms reached; seconds and steps to the bar; the shares of
+the Actor's time and the learners'; the ratios as reached. Over the tasks, scores divided by the bar: the interquartile
+mean and its 95 % stratified bootstrap interval, and for pairs of arms the probability of improvement (Agarwal et al.
+2021).
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def main() -> None:
         task, arm, seed = file.parts[-4:-1]
         if (run := read(file)) is not None:
             runs.setdefault(task, {}).setdefault(arm, {})[int(seed)] = run
-    found = {task: {arm: summary(seeds, bars[task], arms) for arm, seeds in arms.items()} for task, arms in runs.items()}
+    found = {
+        task: {arm: summary(seeds, bars[task], arms) for arm, seeds in arms.items()} for task, arms in runs.items()
+    }
     report = {"tasks": found, "bars": {task: bars[task] for task in runs}, "over_tasks": over_tasks(runs, bars)}
     show(report)
     if options.json:
@@ -127,7 +130,9 @@ def show(report: dict[str, Any]) -> None:
         print(f"\n{task}: score by seconds | by steps | seconds, steps to {report['bars'][task]:g} by seed")
         for arm, row in arms.items():
             parts = [
-                " ".join(f"{float(np.nanmean(scores)):.3g}@{point}" for point, scores in row[f"score_by_{axis}"].items())
+                " ".join(
+                    f"{float(np.nanmean(scores)):.3g}@{point}" for point, scores in row[f"score_by_{axis}"].items()
+                )
                 for axis in ("seconds", "steps")
             ]
             reached = [

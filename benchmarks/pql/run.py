@@ -4,11 +4,11 @@
     python benchmarks/pql/run.py control --seconds 3600 --seeds 0 1 2 --venv VENV --out runs/pql
     VENV/bin/python benchmarks/pql/report.py runs/pql/control --json control.json
 
-Suites (arms.py): control (Ant-v5, Humanoid-v5: PQL, PQL-D, DDPG(n), SAC(n), VER, SB3's SAC), exploration (mixed noise and
-one sigma for all), ratios (kept, left free, and other numbers of updates), slowed (PQL and DDPG(n), environments that keep
-one waiting), skills (Pick and Open Fridge: PQL-D and VER). Control suites end after `--seconds` of wall clock, skills after
-`--steps` decisions. Seed by seed, so that all arms have the machine alike. What is there is not run again, what was
-interrupted is resumed (SB3's runs begin anew): the command may be given again.
+Suites (arms.py): control (Ant-v5, Humanoid-v5: PQL, PQL-D, DDPG(n), SAC(n), VER, SB3's SAC), exploration (mixed noise
+and one sigma for all), ratios (kept, left free, and other numbers of updates), slowed (PQL and DDPG(n), environments that
+keep one waiting), skills (Pick and Open Fridge: PQL-D and VER). Control suites end after `--seconds` of wall clock,
+skills after `--steps` decisions. Seed by seed, so that all arms have the machine alike. What is there is not run again,
+what was interrupted is resumed (SB3's runs begin anew): the command may be given again.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def main() -> None:
                 (folder / DONE).write_text(json.dumps({"command": command}) + "\n", encoding="utf-8")
 
 
-def _command(
-    options: argparse.Namespace, system: str, arm: str, task: str, seed: int, folder: Path
-) -> list[str]:
+def _command(options: argparse.Namespace, system: str, arm: str, task: str, seed: int, folder: Path) -> list[str]:
     if system == "sb3":
         driver = [str(options.venv / "bin" / "python"), str(HERE / "drive_sb3.py")]
         return [*driver, task, str(seed), str(options.seconds), str(folder)]

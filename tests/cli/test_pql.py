@@ -74,7 +74,9 @@ def test_a_skill_is_trained_resumed_and_played(
     assert command_line.run([*train, "--resume", "--steps", "120"], monkeypatch) == 0
     rows = [json.loads(line) for line in (out / "scalars.jsonl").read_text().splitlines()]
     assert rows[-1]["steps"] >= 120 and rows[-1]["train/critic_updates"] > 0
-    assert command_line.run(["train-skill", "pick", "--resume", "--out", str(out), "--algorithm", "ver"], monkeypatch) == 2
+    assert (
+        command_line.run(["train-skill", "pick", "--resume", "--out", str(out), "--algorithm", "ver"], monkeypatch) == 2
+    )
     assert "has algorithm=pql, not ver" in capsys.readouterr().err
     report = tmp_path / "report.json"
     evaluate = ["eval", "pick", "--skills", str(tmp_path / "runs"), "--split", "train", "--episodes", "1"]

@@ -173,5 +173,7 @@ def test_env_workers_hand_on_whole_episodes_though_one_crashes(tmp_path: Path) -
             since += 1
             after = seen[0][place] + 0.2 * action[0]
             assert following[0][place] == pytest.approx(after, abs=1e-5)  # of the next step, or a LAST
-            assert reward == pytest.approx(-abs(after), abs=1e-5) or reward == pytest.approx(-abs(after) - 0.5, abs=1e-5)
+            assert reward == pytest.approx(-abs(after), abs=1e-5) or reward == pytest.approx(
+                -abs(after) - 0.5, abs=1e-5
+            )
             assert since <= 16

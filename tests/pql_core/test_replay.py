@@ -76,7 +76,7 @@ def records(slots: list[Slot]) -> Records:
 
 
 def naive(slots: list[Slot], oldest: int, n: int, gamma: float) -> dict[int, tuple[float, float, int | None]]:
-    """Return for each step of one environment whose n-step return is known: it, the discount, what it bootstraps from."""
+    """Return for each step whose n-step return is known: it, the discount, and what it bootstraps from."""
     found: dict[int, tuple[float, float, int | None]] = {}
     for start in range(oldest, len(slots)):
         if slots[start].kind == LAST:

@@ -1,4 +1,4 @@
-"""Whole trainings of a task of seconds: solved, at the ratios asked for, resumed, and ended well when something fails."""
+"""Whole trainings of a task of seconds: solved, at the ratios asked for, resumed, ended well when something fails."""
 
 from __future__ import annotations
 
