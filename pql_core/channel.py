@@ -151,8 +151,8 @@ class Counters:
     numbers: Tensor = field(default_factory=lambda: shared((4,), torch.int64, torch.device("cpu")))
     seconds: Tensor = field(default_factory=lambda: shared((2, 2), torch.float64, torch.device("cpu")))
     """[learner, 0]: learning; [learner, 1]: waiting."""
-    scalars: Tensor = field(default_factory=lambda: shared((2, 8), torch.float64, torch.device("cpu")))
-    """Of each learner's last update, in the order of `names`."""
+    scalars: Tensor = field(default_factory=lambda: shared((2, 8), torch.float64, torch.device("cpu")).fill_(torch.nan))
+    """Of each learner's last update, in the order of `names`; NaN where there is none."""
 
     @property
     def _view(self) -> NDArray[np.int64]:

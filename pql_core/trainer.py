@@ -44,7 +44,7 @@ from ver_core.worker_pool import EnvironmentFailure, Replay, WorkerPool, context
 
 MAY_CHANGE = (
     "total_steps", "envs_per_worker", "min_batch", "step_timeout_s", "start_timeout_s", "max_restarts", "device",
-    "threads", "greedy_episodes", "save_replay", "checkpoint_every_s", "log_every_s", "keep_ratios",
+    "threads", "greedy_episodes", "save_replay", "checkpoint_every_s", "log_every_s",
 )  # fmt: skip
 """Parameters of `PqlConfig` that a resumed run may have otherwise than before."""
 REPLAY = "replay.pt"

@@ -1,8 +1,8 @@
 """The witness: Stable-Baselines3's SAC with its own defaults: `drive_sb3.py TASK SEED SECONDS FOLDER`.
 
 Runs in a virtual environment of its own (requirements.txt). Every 10,000 steps the policy plays 5 episodes without
-noise; the clock stands still meanwhile. Rows go to scalars.jsonl under the names that our runs have. It is not resumed: an
-interrupted run begins anew.
+noise; the clock stands still meanwhile. Rows go to scalars.jsonl under the names that our runs have. It is not resumed:
+an interrupted run begins anew.
 """
 
 from __future__ import annotations
