@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from test_categorical import naive
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
 from pql_core.config import PqlConfig, check_network
@@ -74,6 +75,29 @@ def test_the_target_is_the_smaller_q_of_the_lagging_networks() -> None:
     assert float(scalars["critic_loss"]) == pytest.approx(float(expected), rel=1e-4)
     for target_now, meant in zip(learner.target.parameters(), moved, strict=True):  # Adam's step is below 1e-3
         assert torch.allclose(target_now, meant, atol=1e-3)
+
+
+def test_the_distribution_with_the_smaller_mean_is_the_target() -> None:
+    """Row by row, projected as in test_categorical.py, against the cross-entropy written out."""
+    nets = networks(critic="c51", atoms=5, support_min=-2.0, support_max=2.0)
+    config = replace(CONFIG, critic="c51", atoms=5, support_min=-2.0, support_max=2.0)
+    with torch.no_grad():
+        for net in (nets.q.first, nets.q.second):
+            net[-1].weight.mul_(5.0)  # or all distributions would be about even
+    learner = ValueLearner(nets.q, nets.policy, nets.temperature, config)
+    one, z = batch(16, 0.9), torch.linspace(-2.0, 2.0, 5)
+    with torch.no_grad():
+        action = nets.policy.scale.executed(nets.policy(one.next_floats, one.next_bytes))
+        p = learner.target(one.next_floats, one.next_bytes, action).softmax(2)
+        log_p = nets.q(one.floats, one.bytes, one.action).log_softmax(2)
+    chosen, loss = [], 0.0
+    for row in range(16):
+        means = [float((p[net, row] * z).sum()) for net in (0, 1)]
+        chosen.append(means.index(min(means)))
+        target = naive(p[chosen[-1], row].tolist(), float(one.returned[row]), 0.9, -2.0, 2.0)
+        loss -= sum(float((torch.tensor(target) * log_p[net, row]).sum()) for net in (0, 1)) / 16
+    assert set(chosen) == {0, 1}
+    assert float(learner.update(one)["critic_loss"]) == pytest.approx(loss, rel=1e-4)
 
 
 @pytest.mark.parametrize("learner", ["ddpg", "sac"])
