@@ -13,10 +13,12 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from hab.observation_sets import DEFAULT, OBSERVATION_SETS
+from pql_core.config import PqlConfig, check_network
 from ver_core.config import ConfigError, PolicyConfig, TrainConfig
 
 HEIGHT_STEP = 48
 """Videos of such heights have sides that are multiples of 16 (the strip of text is 64 high), as codecs want."""
+ALGORITHMS = ("ver", "pql")
 WANDB_MODES = ("disabled", "offline", "online")
 
 
@@ -100,7 +102,10 @@ class TrainSkillConfig:
     demonstrations: DemonstrationsConfig = field(default_factory=DemonstrationsConfig)
     out: str = ""
     """The run's folder."""
+    algorithm: str = "ver"
+    """ver: on-policy, with the parameters in `train`; pql: off-policy, with those in `pql`."""
     train: TrainConfig = field(default_factory=TrainConfig)
+    pql: PqlConfig = field(default_factory=PqlConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     wandb: WandbConfig = field(default_factory=WandbConfig)
 
@@ -120,8 +125,13 @@ def load_train_config(overrides: list[str]) -> TrainSkillConfig:
 def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
     """Turn what Hydra composed of `train_skill.yaml` into its dataclass, checked; raises `ConfigError`."""
     config = _typed(TrainSkillConfig, composed)
+    if config.algorithm not in ALGORITHMS:
+        raise ConfigError(f"algorithm={config.algorithm}: choose from {', '.join(ALGORITHMS)}")
     config.train.check()
     config.policy.check()
+    if config.algorithm == "pql":
+        config.pql.check()
+        check_network(config.policy)
     if config.action_repeat < 1:
         raise ConfigError(f"action_repeat={config.action_repeat}: must be at least 1")
     for name in ("chain_starts", "retries"):

@@ -87,7 +87,13 @@ def load_policies(agent: Agent, name: str, obs: str | None = None) -> dict[str, 
         config = entry.config
         try:
             policies[skill] = TrainedPolicy(
-                skill, config.obs, config.nav, config.policy, config.action_repeat, entry.folder / WEIGHTS
+                skill,
+                config.obs,
+                config.nav,
+                config.policy,
+                config.action_repeat,
+                entry.folder / WEIGHTS,
+                config.pql.learner if config.algorithm == "pql" else "",
             )
         except (WeightsError, OSError) as error:
             raise AgentError(str(error)) from error

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from hab.actions import GRIP, STOP, Action, action_space
 from hab.simulator import Simulator
+from pql_core.networks import InUse, Policy
 from skills.skill import Goal
 from skills.task import CallMemory
 from skills.training import fit_policy, task_class
@@ -25,28 +26,41 @@ class WeightsError(ValueError):
 
 
 class TrainedPolicy:
-    """Plays a skill with a `RecurrentPolicy` as it was trained: actions are held for `action_repeat` control steps
-    (skills/task.py), and motions drawn, unless `policy.deterministic`.
+    """Plays a skill with a network as it was trained: actions are held for `action_repeat` control steps
+    (skills/task.py), and motions drawn, unless `policy.deterministic` or the network knows no chance (PQL's).
 
     Drawn rather than the most probable ones, because a policy that may stop at any moment, with a small probability
     each, never does so otherwise. They come from numpy's global generator, which an evaluation seeds for each episode.
     """
 
     def __init__(
-        self, skill: str, obs: str, base_movement: bool, policy: PolicyConfig, action_repeat: int, weights: Path
+        self,
+        skill: str,
+        obs: str,
+        base_movement: bool,
+        policy: PolicyConfig,
+        action_repeat: int,
+        weights: Path,
+        off_policy: str = "",
     ) -> None:
-        """Build the network and load `weights` (safetensors). Raises `WeightsError` or OSError."""
+        """Build the network and load `weights` (safetensors). Raises `WeightsError` or OSError.
+
+        off_policy: the learner that trained it (`pql.learner`); "": VER.
+        """
         self._task = task = task_class(skill)
         self._obs, self._repeat = obs, action_repeat
         space = task.observed_space(obs)
         try:
-            self._network = RecurrentPolicy(
-                space,
-                action_space(task.action_parts(base_movement)),
-                fit_policy(policy, skill, obs, base_movement),
-                critic=False,
-            )
-            self._network.load_state_dict(without_critic(load_file(weights)))
+            actions = action_space(task.action_parts(base_movement))
+            fitted = fit_policy(policy, skill, obs, base_movement)
+            self._network: RecurrentPolicy | InUse
+            if off_policy:
+                trained = Policy(space, actions, fitted, off_policy)
+                trained.load_state_dict(load_file(weights))
+                self._network = InUse(trained)
+            else:
+                self._network = RecurrentPolicy(space, actions, fitted, critic=False)
+                self._network.load_state_dict(without_critic(load_file(weights)))
         except (ConfigError, SafetensorError, RuntimeError) as error:
             raise WeightsError(f"{weights}: not the weights of this policy: {_first_line(error)}") from error
         self._network.eval()

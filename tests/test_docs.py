@@ -11,7 +11,19 @@ import pytest
 import tpsrl
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("hab", "ver_core", "skills", "planner", "eval", "videos", "tpsrl", "configs", "tests", "benchmarks")
+ROOMS = (
+    "hab",
+    "ver_core",
+    "pql_core",
+    "skills",
+    "planner",
+    "eval",
+    "videos",
+    "tpsrl",
+    "configs",
+    "tests",
+    "benchmarks",
+)
 TEXTS = [
     *(file for room in ROOMS for file in (ROOT / room).rglob("*") if file.suffix in (".py", ".yaml", ".pddl", ".md")),
     *ROOT.glob("*.md"),

@@ -22,6 +22,7 @@ from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_trai
 from eval.model_card import CardError, keep_facts
 from hab.observation_sets import CRITIC_KEYS, DEPTH, OBSERVATION_SETS
 from planner.zoo import CLONED, CONFIG, WEIGHTS, ZOO, ZooError, run_entry
+from pql_core.trainer import PqlTrainer
 from skills import TASKS, recorded
 from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.specs import ALWAYS_DRIVE
@@ -41,7 +42,7 @@ from ver_core.spaces import UnsupportedSpace
 from ver_core.trainer import Result, Trainer
 from ver_core.worker_pool import EnvironmentFailure
 
-MAY_CHANGE = ("out", "train.total_steps")
+MAY_CHANGE = ("out", "train.total_steps", "pql.total_steps")
 """What a resumed run may do otherwise than before."""
 CRITIC_WARMUP = 10
 """Rollouts that teach a fresh critic alone, where the other weights are a trained policy's: what it says at first would
@@ -54,6 +55,11 @@ def resumed_config(out: Path) -> TrainSkillConfig:
         return read_train_config(out / "config.yaml")
     except ConfigError as error:
         raise BadInput(str(error)) from error
+
+
+def total_steps(config: TrainSkillConfig) -> int:
+    """Return how many steps the training has, whichever the algorithm is."""
+    return config.pql.total_steps if config.algorithm == "pql" else config.train.total_steps
 
 
 def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
@@ -83,18 +89,21 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "sim": config.sim,
         "critic_keys": tuple(key for key in CRITIC_KEYS if key in config.policy.critic_keys),
     }
+    make_env = env_factory(config.skill, **task)
+    shared: dict[str, Any] = {
+        "out": out,
+        "resume": resume,
+        "config_yaml": train_config_yaml(config),
+        "wandb_mode": config.wandb.mode,
+        "description": name,
+    }
+    trainer: Trainer | PqlTrainer
     try:
-        trainer = Trainer(
-            env_factory(config.skill, **task),
-            config.train,
-            config.policy,
-            out=out,
-            resume=resume,
-            config_yaml=train_config_yaml(config),
-            wandb_mode=config.wandb.mode,
-            description=name,
-            begin=_beginning(config, task, out),
-        )
+        if config.algorithm == "pql":
+            trainer = PqlTrainer(make_env, config.pql, config.policy, **shared)
+        else:
+            begin = _beginning(config, task, out)
+            trainer = Trainer(make_env, config.train, config.policy, begin=begin, **shared)
     except (ConfigError, UnsupportedSpace, RunError, CheckpointError) as error:
         raise BadInput(str(error)) from error
     except EnvironmentFailure as error:
@@ -110,7 +119,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         raise BadInput(str(error)) from error
     except (EnvironmentFailure, LearningFailure, CheckpointError) as error:
         raise Failure(str(error)) from error
-    if trainer.world.rank == 0:
+    if isinstance(trainer, PqlTrainer) or trainer.world.rank == 0:
         click.echo(_summary(name, config, result, before, out))
     return result
 
@@ -228,6 +237,8 @@ def _check_task(config: TrainSkillConfig) -> None:
     check_simulator("sim", config.sim)
     if config.skill in ALWAYS_DRIVE and not config.nav:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
+    if config.algorithm == "pql" and (config.initial_weights or config.demonstrations.rounds):
+        raise BadInput("initial_weights and demonstrations.rounds: PQL starts from random weights; leave them out")
     if config.initial_weights and config.demonstrations.rounds:
         raise BadInput("initial_weights: a clone of the oracle would take their place; set demonstrations.rounds=0")
     if config.starts == "near" and config.skill not in ("pick", "place"):
@@ -256,7 +267,7 @@ def _check_chain_states(config: TrainSkillConfig) -> None:
 
 
 def _summary(name: str, config: TrainSkillConfig, result: Result, before: int, out: Path) -> str:
-    total, fresh = config.train.total_steps, result.steps - before
+    total, fresh = total_steps(config), result.steps - before
     lines = [f"{name}: {result.steps:,} of {total:,} steps"]
     if fresh:
         lines[0] += f", {fresh:,} of them now, at {fresh / result.seconds:,.0f} SPS"

@@ -92,7 +92,7 @@ class Trainer:
         self._configs = {"train": asdict(train), "policy": asdict(policy)}
         self.config, self._make_env = train, make_env
         self._description, self._show_progress, self._wandb_mode = description, show_progress, wandb_mode
-        self.device = _device(train.device)
+        self.device = choose_device(train.device)
         saved = checkpoint.load(out / "checkpoint.pt") if resume and out else None
         spaces = probe(make_env, train.start_timeout_s)
         self.obs_layout, self.action_layout = ObsLayout(spaces[0]), ActionLayout(spaces[1])
@@ -402,7 +402,8 @@ class Trainer:
         self._collector_state = mine["collector"]
 
 
-def _device(name: str) -> torch.device:
+def choose_device(name: str, key: str = "train.device") -> torch.device:
+    """Return the device that a parameter (`key`) asks for. Raises `ConfigError`."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda":
@@ -410,7 +411,7 @@ def _device(name: str) -> torch.device:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"train.device={name}: {' '.join(str(error).split())}"[:200]) from error
+        raise ConfigError(f"{key}={name}: {' '.join(str(error).split())}"[:200]) from error
     return torch.device(name)
 
 

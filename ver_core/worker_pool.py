@@ -96,7 +96,7 @@ def probe(make_env: MakeEnv, timeout_s: float) -> tuple[spaces.Space[Any], space
     chosen = context(make_env)
     ours, theirs = chosen.Pipe(duplex=False)
     process = chosen.Process(target=_probe, args=(make_env, theirs), daemon=True)
-    with _starting():
+    with starting():
         process.start()
     theirs.close()
     try:
@@ -286,7 +286,7 @@ class WorkerPool:
             name=f"env {envs[0]}" if len(envs) == 1 else f"env {envs[0]}-{envs[-1]}",
             daemon=True,
         )  # fmt: skip
-        with _starting():
+        with starting():
             process.start()
         theirs_wake.close()
         for _, theirs in mail:
@@ -376,7 +376,7 @@ class WorkerPool:
 
 
 @contextmanager
-def _starting() -> Iterator[None]:
+def starting() -> Iterator[None]:
     """Start processes that leave signals to the learner's, and whose numeric libraries use one thread.
 
     Signals come to a whole process group (Ctrl-C, SLURM, `timeout`); the server that the workers fork from would die of

@@ -11,6 +11,8 @@ import torch
 from safetensors.torch import save_file
 
 from configs.schema import load_train_config
+from hab.observation_sets import CRITIC_KEYS
+from pql_core.networks import Policy
 from skills import make_env
 from skills.trained import TrainedPolicy, WeightsError
 from skills.training import fit_policy
@@ -94,3 +96,45 @@ def test_weights_of_another_policy_are_refused_in_one_line(tmp_path: Path, skill
     with pytest.raises(WeightsError) as error:
         TrainedPolicy(skill, "laser+map", True, config, 3, weights)
     assert str(weights) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_policy_of_pql_acts_as_in_its_training_environment(tmp_path: Path) -> None:
+    """It plays its mean, its suction on or off, and was trained with what only the critic reads."""
+    config = load_train_config(["skill=pick", "train=pql_small"])
+    trained_in = make_env("pick", "train", "laser+map", action_repeat=3, index=5, critic_keys=CRITIC_KEYS)
+    used_in = make_env("pick", "train", "laser+map", index=5)
+    network = fit_policy(config.policy, "pick", "laser+map", True)
+    torch.manual_seed(3)
+    policy = Policy(trained_in.observation_space, trained_in.action_space, network, "ddpg")
+    torch.nn.init.normal_(policy.mlp[-1].weight)
+    weights = tmp_path / "policy.safetensors"
+    save_file(policy.state_dict(), weights)
+    played = TrainedPolicy("pick", "laser+map", True, config.policy, 3, weights, "ddpg")
+    observation, _ = trained_in.reset()
+    used_in.reset()
+    task: Any = used_in.unwrapped
+    played.reset(task.sim, task.goal)
+    over, decisions, grips = False, 0, set()
+    while not over and decisions < 25:
+        floats = np.zeros((1, policy.obs_layout.floats), np.float32)
+        policy.obs_layout.pack(observation, floats[0], np.zeros(0, np.uint8))
+        with torch.no_grad():
+            numbers = policy(torch.from_numpy(floats), torch.zeros(1, 0, dtype=torch.uint8))
+        action = policy.action_layout.decode(policy.scale(policy.scale.executed(numbers))[0].numpy())
+        observation, _, terminated, truncated, info = trained_in.step(action)
+        grips.add(float(action["grip_action"][0]))
+        decisions += 1
+        held, ended = task.sim.held, False
+        for _ in range(3):
+            mine = played.act(task.sim)
+            assert {part: value.tolist() for part, value in mine.items()} == {
+                part: pytest.approx(value.tolist(), abs=1e-5) for part, value in action.items()
+            }
+            *_, ended_by, cut, _ = used_in.step(mine)
+            ended = ended_by or cut
+            if ended or task.sim.held != held:
+                break
+        over = terminated or truncated
+        assert over == ended
+    assert decisions > 5 and grips <= {-1.0, 1.0}
+    assert played.stop_probability is None and played.value is None

@@ -18,6 +18,7 @@ from tpsrl.inputs import BadInput, Name
 @click.option("--nav/--no-nav", default=True, show_default=True, help="Whether the skill may drive the base.")
 @click.option("--obs", default=DEFAULT, show_default=True, type=Name("observation set", tuple(OBSERVATION_SETS)))
 @click.option("--sim", default="mujoco", show_default=True, help="The simulator.")
+@click.option("--algorithm", default="ver", show_default=True, type=Name("algorithm", ("ver", "pql")))
 @click.option("--steps", type=click.IntRange(min=1), help="Of all environments together: train.total_steps.")
 @click.option("--out", type=Path, metavar="DIR", help="Default: outputs/train/SKILL_nav|nonav_OBS_TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out, with its own configuration.")
@@ -27,6 +28,7 @@ def train_skill_command(
     nav: bool,
     obs: str,
     sim: str,
+    algorithm: str,
     steps: int | None,
     out: Path | None,
     resume: bool,
@@ -36,21 +38,22 @@ def train_skill_command(
     Ctrl-C and SIGTERM save a checkpoint and end with exit code 0; --resume goes on. docs/training.md says more.
     """
     from configs.schema import ConfigError, load_train_config, override_key
+    from tpsrl import algorithms
 
-    task = {"skill": skill, "nav": nav, "obs": obs, "sim": sim}
+    task = {"skill": skill, "nav": nav, "obs": obs, "sim": sim, "algorithm": algorithm}
     keys = [override_key(override) for override in overrides]
     for key, override in zip(keys, overrides, strict=True):
         if key in (*task, "out"):
             raise BadInput(f"bad override: {override}: the command line has an argument or option for {key}")
-    if steps is not None and "train.total_steps" in keys:
-        raise BadInput("--steps and train.total_steps say the same; give one of them")
+    total = algorithms.total_key(algorithm)
+    if steps is not None and total in keys:
+        raise BadInput(f"--steps and {total} say the same; give one of them")
     if resume and out is None:
         raise BadInput("--resume: name the run's folder with --out")
-    if resume and set(keys) - {"train.total_steps"}:
-        raise BadInput("--resume: the run's own configuration is used; only train.total_steps may be given anew")
+    if resume and set(keys) - {total}:
+        raise BadInput(f"--resume: the run's own configuration is used; only {total} may be given anew")
     settings = [f"{key}={value}" for key, value in task.items()] + list(overrides)
-    if steps is not None:
-        settings.append(f"train.total_steps={steps}")
+    settings += algorithms.settings(algorithm, overrides, keys, steps)
     try:
         config = load_train_config(settings)
     except ConfigError as error:
@@ -64,5 +67,5 @@ def train_skill_command(
             if given != saved and context.get_parameter_source(option) is not ParameterSource.DEFAULT:
                 raise BadInput(f"--resume: the run in {out} has {option}={saved}, not {given}")
         if steps is not None or keys:
-            config.train.total_steps = fresh.train.total_steps
+            algorithms.set_total_steps(config, fresh)
     train_skill(config, out or Path(config.out), resume)

@@ -1,0 +1,82 @@
+"""PQL against its baselines and against VER: runs the arms of a suite one after another, and reports.
+
+    python3 -m venv VENV && VENV/bin/pip install torch -r benchmarks/pql/requirements.txt
+    python benchmarks/pql/run.py control --seconds 3600 --seeds 0 1 2 --venv VENV --out runs/pql
+    VENV/bin/python benchmarks/pql/report.py runs/pql/control --json control.json
+
+Suites (arms.py): control (Ant-v5, Humanoid-v5: PQL, PQL-D, DDPG(n), SAC(n), VER, SB3's SAC), exploration (mixed noise
+and one sigma for all), ratios (kept, left free, and other numbers of updates), slowed (PQL and DDPG(n), environments
+that keep one waiting), skills (Pick and Open Fridge: PQL-D and VER). Control suites end after `--seconds` of wall
+clock, skills after `--steps` decisions. Seed by seed, so that all arms have the machine alike. What is there is not run
+again, what was interrupted is resumed (SB3's runs begin anew): the command may be given again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from arms import SUITES
+
+HERE = Path(__file__).parent
+DONE = "done.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--tasks", nargs="+")
+    parser.add_argument("--arms", nargs="+")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--seconds", type=int, default=3600, help="of each run of a control suite")
+    parser.add_argument("--steps", type=int, default=500_000, help="decisions of each run of the suite skills")
+    parser.add_argument("--obs", default="laser", help="what skills see")
+    parser.add_argument("--venv", type=Path, help="with SB3 (requirements.txt); without, its arm is left out")
+    parser.add_argument("--out", type=Path, default=Path("outputs/pql"))
+    options = parser.parse_args()
+    tasks, arms = SUITES[options.suite]
+    for seed in options.seeds:
+        for task in options.tasks or tasks:
+            for arm in options.arms or arms:
+                folder = options.out / options.suite / task / arm / str(seed)
+                system = arms[arm]["system"]
+                if (folder / DONE).is_file() or (system == "sb3" and options.venv is None):
+                    continue
+                command = _command(options, system, arm, task, seed, folder)
+                print(f"{task} {arm} seed {seed}", flush=True)
+                path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+                if subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode != 0:
+                    raise SystemExit(f"{' '.join(command)}: failed")
+                if not _complete(options, system, folder):
+                    raise SystemExit("interrupted; give the same command again to go on")
+                (folder / DONE).write_text(json.dumps({"command": command}) + "\n", encoding="utf-8")
+
+
+def _command(options: argparse.Namespace, system: str, arm: str, task: str, seed: int, folder: Path) -> list[str]:
+    if system == "sb3":
+        driver = [str(options.venv / "bin" / "python"), str(HERE / "drive_sb3.py")]
+        return [*driver, task, str(seed), str(options.seconds), str(folder)]
+    if system != "skill":
+        driver = [sys.executable, str(HERE / "drive.py"), options.suite, arm]
+        return [*driver, task, str(seed), str(options.seconds), str(folder)]
+    given = SUITES[options.suite][1][arm]["options"]
+    section = "pql" if "pql" in given else "train"
+    command = [sys.executable, "-m", "tpsrl", "train-skill", task, "--nav", "--obs", options.obs, *given]
+    command += ["--steps", str(options.steps), "--out", str(folder)]
+    return [*command, "--resume"] if (folder / "checkpoint.pt").is_file() else [*command, f"{section}.seed={seed}"]
+
+
+def _complete(options: argparse.Namespace, system: str, folder: Path) -> bool:
+    lines = (folder / "scalars.jsonl").read_text(encoding="utf-8").splitlines()
+    last = json.loads(lines[-1]) if lines else {"steps": 0, "seconds": 0.0}
+    if system == "skill":
+        return bool(last["steps"] >= options.steps)
+    return bool(last["seconds"] >= options.seconds * 0.98 or system == "ver")  # VER may run out of steps
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""The Actor on every kind of environment: what reaches the buffers is what was played, once."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from counting_envs import Counting, _flat
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from point_mass import PointMass
+
+from pql_core.actor import Actor
+from pql_core.batches import EnvironmentBatch, Vector, Workers
+from pql_core.config import PqlConfig
+from pql_core.processes import Job, Networks, build
+from pql_core.replay import LAST, STEP, TERMINATED, Records
+from pql_core.threads import ThreadedVectorEnv
+from ver_core.config import PolicyConfig
+from ver_core.worker_pool import EnvironmentFailure, WorkerPool
+
+CPU = torch.device("cpu")
+NETWORK = PolicyConfig(rnn_layers=0, previous_action=False, mlp=[4], critic_mlp=[4])
+N = 3
+
+
+class Continuous(Counting):
+    """`Counting` with real actions, which remembers what it played."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Box(-1.0, 1.0, (2,))
+        self.played: list[tuple[Any, Any, float, bool, bool]] = []
+        """Observation, action, reward, whether the episode ended and how."""
+        self.finals: list[Any] = []
+
+    def step(self, action: Any) -> Any:
+        before = self._seen
+        seen, reward, terminated, truncated, info = super().step({"arm": action, "gear": 1})
+        reward = float(np.float32(reward))
+        self.played.append((_flat(before), action.tolist(), reward, terminated, truncated and not terminated))
+        self.finals.append(_flat(seen))
+        return seen, reward, terminated, truncated, info
+
+
+def naive(env: Continuous) -> list[tuple[Any, ...]]:
+    """Return the records that what it played comes to."""
+    found: list[tuple[Any, ...]] = []
+    for (before, action, reward, terminated, truncated), final in zip(env.played, env.finals, strict=True):
+        found.append((before, action, reward, TERMINATED if terminated else STEP))
+        if truncated:
+            found.append((final, None, 0.0, LAST))
+    return found
+
+
+def records_of(collected: list[Records], env: int) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    for records in collected:
+        for row in range(len(records.env)):
+            if int(records.env[row]) == env:
+                kind = int(records.kind[row])
+                seen = (records.floats[row].tolist(), records.bytes[row].tolist())
+                action = None if kind == LAST else records.action[row].tolist()
+                found.append((seen, action, 0.0 if kind == LAST else float(records.reward[row]), kind))
+    return found
+
+
+def networks(env: gymnasium.Env[Any, Any], config: PqlConfig) -> Networks:
+    return build(Job(env.observation_space, env.action_space, NETWORK, config, "cpu"))
+
+
+def play(batch: EnvironmentBatch, env: gymnasium.Env[Any, Any], n: int, rounds: int) -> tuple[list[Records], int]:
+    """Let the Actor play; return what it handed on, and the number of steps it counted."""
+    config = PqlConfig(num_envs=n, replay_size=10_000, seed=1)
+    nets, collected = networks(env, config), []
+
+    def hand_on(records: Records) -> bool:
+        collected.append(Records(*(column.clone() for column in records)))
+        return True
+
+    actor, steps = Actor(batch, nets.policy, nets.statistics, config, CPU, hand_on), 0
+    for number in range(rounds):
+        actor.random = number < rounds // 2
+        steps += actor.receive(lambda: False)
+        actor.answer()
+    return collected, steps
+
+
+def vector(mode: AutoresetMode | None) -> tuple[VectorEnv[Any, Any, Any], list[Continuous]]:
+    envs = [Continuous() for _ in range(N)]
+    if mode is not None:
+        return SyncVectorEnv([partial(envs.__getitem__, i) for i in range(N)], autoreset_mode=mode), envs
+    makers = iter(envs)
+    return ThreadedVectorEnv(lambda: next(makers), N, 2), envs
+
+
+@pytest.mark.parametrize("mode", [*AutoresetMode, None], ids=lambda m: m.name if m else "threads")
+def test_a_vector_env_hands_on_what_was_played(mode: AutoresetMode | None) -> None:
+    made, envs = vector(mode)
+    batch = Vector(made, CPU, seed=5)
+    collected, steps = play(batch, envs[0], N, 60)
+    batch.close()
+    assert steps == sum(int((r.kind != LAST).sum()) for r in collected)
+    for number, env in enumerate(envs):
+        expected, found = naive(env), records_of(collected, number)
+        assert len(expected) > 30 and {kind for *_, kind in expected} == {STEP, TERMINATED, LAST}
+        assert len(found) == len(expected)
+        for got, wanted in zip(found, expected, strict=True):
+            assert got[0] == wanted[0] and got[2:] == wanted[2:]
+            assert got[1] == pytest.approx(wanted[1])
+
+
+def test_episodes_of_a_vector_env_are_summed_up() -> None:
+    for mode in (*AutoresetMode, None):
+        made, envs = vector(mode)
+        batch = Vector(made, CPU, seed=5)
+        batch.take(lambda: False)
+        seen: list[tuple[int, dict[str, Any]]] = []
+        for _ in range(30):
+            batch.send(torch.arange(N), torch.zeros(N, 2))
+            arrived = batch.take(lambda: False)
+            assert arrived is not None
+            seen += arrived.episodes
+        for number, env in enumerate(envs):
+            ended = [i for i, step in enumerate(env.played) if step[3] or step[4]]
+            starts = [0, *(i + 1 for i in ended)]
+            sums = [sum(step[2] for step in env.played[a : b + 1]) for a, b in zip(starts, ended, strict=False)]
+            mine = [episode for whose, episode in seen if whose == number]
+            assert [e["return"] for e in mine] == pytest.approx(sums)
+            assert [e["length"] for e in mine] == [b - a + 1 for a, b in zip(starts, ended, strict=False)]
+            assert all("success" in e for e in mine)
+
+
+def test_a_number_that_is_none_ends_it() -> None:
+    class Spoilt(PointMass):
+        def step(self, action: Any) -> Any:
+            seen, *rest = super().step(action)
+            return {**seen, "place": np.array([np.nan], np.float32)}, *rest
+
+    batch = Vector(ThreadedVectorEnv(Spoilt, 2, 1), CPU, seed=0)
+    with pytest.raises(EnvironmentFailure, match="environment 0 .*'place'"):
+        play(batch, PointMass(), 2, 3)
+
+
+def test_env_workers_hand_on_whole_episodes_though_one_crashes(tmp_path: Path) -> None:
+    """The point's way is a chain: each observation follows from the one before and the action."""
+    env = PointMass()
+    nets = networks(env, PqlConfig(num_envs=4, replay_size=10_000))
+    layout, actions = nets.policy.obs_layout, nets.policy.action_layout
+    pool = WorkerPool(partial(PointMass, tmp_path / "crashed"), layout, actions, 4, (0, 0), envs_per_worker=2)
+    workers = Workers(pool, 4, 2, CPU)
+    try:
+        collected, steps = play(workers, env, 4, 200)
+        assert workers.restarts == 1
+        assert steps == sum(int((r.kind != LAST).sum()) for r in collected)
+        # All that was played, but what a dead worker and those under way have not told.
+        assert workers.busy()[1] - 4 <= steps <= workers.busy()[1]
+    finally:
+        workers.close()
+    place = [layout.name_at(column) for column in range(layout.floats)].index("place")
+    for number in range(4):
+        slots = records_of(collected, number)
+        since = 0
+        for (seen, action, reward, kind), (following, *_) in zip(slots, slots[1:], strict=False):
+            if kind == LAST:
+                since = 0
+                continue
+            since += 1
+            after = seen[0][place] + 0.2 * action[0]
+            assert following[0][place] == pytest.approx(after, abs=1e-5)  # of the next step, or a LAST
+            assert reward == pytest.approx(-abs(after), abs=1e-5) or reward == pytest.approx(
+                -abs(after) - 0.5, abs=1e-5
+            )
+            assert since <= 16

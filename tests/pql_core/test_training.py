@@ -1,0 +1,178 @@
+"""Whole trainings of a task of seconds: solved, at the ratios asked for, resumed, ended well when something fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from point_mass import BEST, STEPS, PointMass
+
+from pql_core import replay
+from pql_core.config import PqlConfig
+from pql_core.learners import Parallel
+from pql_core.threads import ThreadedVectorEnv
+from pql_core.trainer import PqlTrainer
+from ver_core import checkpoint
+from ver_core.config import ConfigError, PolicyConfig
+from ver_core.learner import LearningFailure
+
+NETWORK = PolicyConfig(
+    rnn_layers=0, previous_action=False, mlp=[32, 32], critic_mlp=[32, 32], normalize_vectors=True,
+    heads={"switch": "bernoulli"},
+)  # fmt: skip
+CONFIG = PqlConfig(
+    num_envs=16, envs_per_worker=16, batch_size=128, replay_size=20_000, total_steps=6400, warmup_steps=16,
+    critic_updates_per_step=4.0, critic_learning_rate=3e-3, actor_learning_rate=3e-3, sigma_max=0.5, greedy_envs=4,
+    gamma=0.9, log_every_s=0.2,
+)  # fmt: skip
+SHORT = replace(CONFIG, total_steps=960)
+
+
+def trainer(config: PqlConfig, out: Path | None = None, **named: Any) -> PqlTrainer:
+    return PqlTrainer(named.pop("make_env", PointMass), config, NETWORK, out=out, show_progress=False, **named)
+
+
+def mean_return(trained: PqlTrainer, episodes: int = 100) -> float:
+    """Play the policy without noise."""
+    policy, total, env = trained.policy, 0.0, PointMass()
+    layout, none = policy.obs_layout, torch.zeros(1, 0, dtype=torch.uint8)
+    for episode in range(episodes):
+        seen, _ = env.reset(seed=1000 + episode)
+        for _ in range(STEPS):
+            floats = torch.zeros(1, layout.floats)
+            layout.pack(seen, floats[0].numpy(), none[0].numpy())
+            with torch.no_grad():
+                flat = policy.scale(policy.scale.executed(policy(floats, none)))[0].numpy()
+            seen, reward, *_ = env.step(policy.action_layout.decode(flat))
+            total += reward
+    return total / episodes
+
+
+def rows(out: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (out / "scalars.jsonl").read_text().splitlines()]
+
+
+def test_pql_solves_a_task_at_the_ratios_asked_for(tmp_path: Path) -> None:
+    trained = trainer(CONFIG, tmp_path)
+    result = trained.train()
+    assert CONFIG.total_steps <= result.steps < CONFIG.total_steps + CONFIG.num_envs and not result.interrupted
+    assert mean_return(trained) > BEST - 0.5  # random actions: -12
+    last = rows(tmp_path)[-1]
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")
+    learnt = (result.steps - CONFIG.num_envs * CONFIG.warmup_steps) / CONFIG.num_envs
+    assert saved["e"] / CONFIG.num_envs == pytest.approx(learnt, abs=1.0)
+    assert saved["v"] / learnt == pytest.approx(4.0, rel=0.05)
+    assert saved["v"] / saved["p"] == pytest.approx(2.0, rel=0.05)
+    assert last["ratio/critic_updates_per_step"] == pytest.approx(4.0, rel=0.05)
+    assert last["ratio/critic_updates_per_policy_update"] == pytest.approx(2.0, rel=0.05)
+    # Every step is in the buffer, and none twice.
+    buffer = replay.load(tmp_path / "replay.pt")
+    assert buffer["steps"] == result.steps
+    columns, kinds = buffer["columns"], buffer["columns"]["kind"]
+    there = sum(int((kinds[env, :count] != replay.LAST).sum()) for env, count in enumerate(columns["count"].tolist()))
+    assert there == result.steps
+
+
+@pytest.mark.parametrize(
+    "case", [{"critic": "c51", "support_min": -8.0, "support_max": 1.0}, {"learner": "sac", "entropy_coef": 0.01}],
+    ids=["ddpg, c51", "sac"],
+)  # fmt: skip
+def test_the_sequential_baselines_solve_it(case: dict[str, Any]) -> None:
+    trained = trainer(replace(CONFIG, parallel=False, **case))
+    trained.train()
+    assert mean_return(trained) > BEST - 1.5
+
+
+def test_taking_turns_is_the_same_each_time() -> None:
+    weights = []
+    for _ in range(2):
+        trained = trainer(replace(SHORT, parallel=False))
+        trained.train()
+        weights.append(torch.cat([p.detach().reshape(-1) for p in trained.policy.parameters()]))
+    assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_resumed_training_goes_on_where_it_stopped(tmp_path: Path, parallel: bool) -> None:
+    config = replace(SHORT, parallel=parallel)
+    first = trainer(replace(config, total_steps=640), tmp_path)
+    first.train()
+    before = checkpoint.load(tmp_path / "checkpoint.pt")
+    again = trainer(config, tmp_path, resume=True)
+    assert again.steps == before["steps"] >= 640
+    for mine, saved in zip(again.policy.state_dict().values(), before["learners"][1]["policy"].values(), strict=True):
+        assert torch.equal(mine, saved)
+    again.train()
+    after = checkpoint.load(tmp_path / "checkpoint.pt")
+    assert after["steps"] >= 960
+    # Nothing was collected without learning: the buffer was there.
+    assert after["e"] - before["e"] == after["steps"] - before["steps"]
+    assert after["v"] * 16 / after["e"] == pytest.approx(4.0, rel=0.05)
+    assert replay.load(tmp_path / "replay.pt")["steps"] == after["steps"]
+    with pytest.raises(ConfigError, match=r"pql.tau=0.05, not 0.1"):
+        trainer(replace(config, tau=0.1), tmp_path, resume=True)
+
+
+def test_a_lost_replay_is_filled_anew(tmp_path: Path) -> None:
+    trainer(replace(SHORT, total_steps=640), tmp_path).train()
+    before = checkpoint.load(tmp_path / "checkpoint.pt")
+    (tmp_path / "replay.pt").unlink()
+    trainer(SHORT, tmp_path, resume=True).train()
+    after = checkpoint.load(tmp_path / "checkpoint.pt")
+    refilled = (after["steps"] - before["steps"]) - (after["e"] - before["e"])
+    assert refilled == pytest.approx(16 * 16, abs=16)
+    assert after["random_steps"] == before["random_steps"]  # by the policy, not at random
+
+
+def test_sigterm_saves_and_ends(tmp_path: Path) -> None:
+    stopped = trainer(replace(CONFIG, total_steps=10**6), tmp_path)
+    result = stopped.train(lambda row: bool(os.kill(os.getpid(), signal.SIGTERM)))
+    assert result.interrupted and 0 < result.steps < 10**6
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")
+    assert saved["steps"] == result.steps
+    assert (tmp_path / "policy.safetensors").is_file() and (tmp_path / "replay.pt").is_file()
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_loss_that_is_no_number_ends_it(parallel: bool, tmp_path: Path) -> None:
+    config = replace(SHORT, critic_learning_rate=1e30, max_grad_norm=1e30, parallel=parallel)
+    with pytest.raises(LearningFailure, match="NaN or infinite"):
+        trainer(config, tmp_path).train()
+
+
+def test_a_dead_learner_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Parallel] = []
+    begin = Parallel.begin
+
+    def kill(self: Parallel) -> None:
+        begin(self)
+        begun.append(self)
+        os.kill(self.pids()[1], signal.SIGKILL)
+
+    monkeypatch.setattr(Parallel, "begin", kill)
+    with pytest.raises(LearningFailure, match=r"P-learner died \(exit code -9\)"):
+        trainer(replace(CONFIG, total_steps=10**6), tmp_path).train()
+    assert all(process.exitcode is not None for process in begun[0]._processes)
+
+
+def test_a_vector_env_trains_in_this_process() -> None:
+    def make() -> ThreadedVectorEnv:
+        return ThreadedVectorEnv(PointMass, 16, 2)
+
+    with pytest.raises(ConfigError, match="pql.num_envs=4: the environments are 16"):
+        trainer(replace(SHORT, num_envs=4, greedy_envs=1), make_env=make, vector=True)
+    trained = trainer(SHORT, make_env=make, vector=True)
+    result = trained.train()
+    assert result.steps == 960 and result.env_steps == 960
+
+
+def test_a_crashed_environment_is_started_again(tmp_path: Path) -> None:
+    result = trainer(SHORT, make_env=partial(PointMass, tmp_path / "crashed")).train()
+    assert result.restarts == 1 and result.steps >= 960
