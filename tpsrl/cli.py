@@ -15,6 +15,7 @@ def main() -> None:
     """Run the command line and exit."""
     try:
         with _signals_interrupt():
+            import tpsrl.navigation  # noqa: F401 - adds its commands
             from tpsrl.commands import run
 
             code = run()

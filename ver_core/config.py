@@ -68,8 +68,8 @@ class PolicyConfig:
     initial_part_std: dict[str, float] = field(default_factory=dict)
     """Action part -> its own `initial_std`."""
     initial_bias: dict[str, Any] = field(default_factory=dict)
-    """Action part -> bias of its head's outputs at the start, one number for all or a list: a gaussian's mean, or a
-    bernoulli's logit."""
+    """Action part ("" for a plain action) -> bias of its head's outputs at the start, one number for all or a list: a
+    gaussian's mean, a bernoulli's logit, or the logits of a Discrete's choices."""
     deterministic: bool = False
     """In use, Gaussian parts play their mean too; training draws them in any case."""
 

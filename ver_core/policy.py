@@ -86,7 +86,9 @@ class RecurrentPolicy(nn.Module):
         self.cpc: ContrastivePrediction | None = None
         if config.cpc_steps and critic:
             if not self.inputs.encoded_size:
-                raise ConfigError("policy.cpc_steps: predicts what an encoder says; needs an image, or policy.scan_keys")
+                raise ConfigError(
+                    "policy.cpc_steps: predicts what an encoder says; needs an image, or policy.scan_keys"
+                )
             action_size = _PreviousAction(self.action_layout).features
             self.cpc = ContrastivePrediction(size, action_size, self.inputs.encoded_size, config.cpc_steps)
             self.cpc_action = _PreviousAction(self.action_layout)

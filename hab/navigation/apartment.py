@@ -7,7 +7,6 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.graph import MCP_Geometric
 
 from hab.episodes import load_grid, load_scene
 from hab.mujoco.rays import SHAPE_KINDS, StillLaser
@@ -104,26 +103,20 @@ class Apartment:
         walls and other furniture."""
         cells = self._found.get(category)
         if cells is None:
-            cells = np.zeros_like(self.free)
-            open_floor = load_grid(self.seed).clearance > 0.0
-            for footprint in self.footprints(category):
-                costs, _ = MCP_Geometric(np.where(open_floor | footprint, 1.0, np.inf), fully_connected=True).find_costs(
-                    np.argwhere(footprint)
-                )
-                cells |= costs * self.frame[2] < NEAR_M
-            cells &= self.free
-            self._found[category] = cells
+            footprint = self.footprint(category)
+            around = footprint | (load_grid(self.seed).clearance > 0.0)
+            near = distance_field(around, footprint, self.frame[2]).distance_m < NEAR_M
+            cells = self._found[category] = near & self.free
         return cells
 
-    def footprints(self, category: str) -> list[NDArray[np.bool_]]:
-        """Return the cells (rows, columns) that each instance of a category stands on, or over."""
+    def footprint(self, category: str) -> NDArray[np.bool_]:
+        """Return the cells (rows, columns) that instances of a category stand on, or over."""
         scene = load_scene(self.seed)
-        found = []
-        for piece in scene.furniture:
-            if re.sub(r"_\d+$", "", piece.name) in CATEGORIES[category]:
-                alone = Scene(scene.seed, scene.bounds, (piece,), (), (), scene.floor_material)
-                found.append(NavGrid(alone, cell_m=float(self.frame[2])).clearance <= 0.0)
-        return found
+        pieces = tuple(piece for piece in scene.furniture if re.sub(r"_\d+$", "", piece.name) in CATEGORIES[category])
+        if not pieces:
+            return np.zeros_like(self.free)
+        alone = Scene(scene.seed, scene.bounds, pieces, (), (), scene.floor_material)
+        return NavGrid(alone, cell_m=float(self.frame[2])).clearance <= 0.0
 
 
 @lru_cache(maxsize=APARTMENTS_KEPT)

@@ -172,27 +172,25 @@ class NavigationEnv(gymnasium.Env[Observation, int]):
 
     def at_goal(self) -> bool:
         """Whether stop succeeds here."""
+        return self.near_goal() and (not self._in_view or self._sees_category())
+
+    def near_goal(self) -> bool:
+        """Whether it is near enough to stop, wherever it looks."""
         if self.task == "pointnav":
             return self._before < SUCCESS_M
         if self.task != "objectnav":
             return False
         x, y, _ = self.pose.tolist()
-        return bool(self.apartment.found(self.episode.category)[self.apartment.cell(x, y)]) and (
-            not self._in_view or self._sees_category()
-        )
+        return bool(self.apartment.found(self.episode.category)[self.apartment.cell(x, y)])
 
     def _sees_category(self) -> bool:
         """Whether some part of an instance within reach lies before the camera."""
         x, y, yaw = self.pose.tolist()
         left, low, size = self.apartment.frame.tolist()
-        for footprint in self.apartment.footprints(self.episode.category):
-            rows, columns = np.nonzero(footprint)
-            dx, dy = left + (columns + 0.5) * size - x, low + (rows + 0.5) * size - y
-            off = np.abs(np.arctan2(dy, dx) - yaw)
-            off = np.minimum(off, np.abs(math.tau - off))
-            if ((np.hypot(dx, dy) < REACH_M) & (off < VIEW_RAD)).any():
-                return True
-        return False
+        rows, columns = np.nonzero(self.apartment.footprint(self.episode.category))
+        dx, dy = left + (columns + 0.5) * size - x, low + (rows + 0.5) * size - y
+        ahead, aside = np.cos(yaw) * dx + np.sin(yaw) * dy, np.cos(yaw) * dy - np.sin(yaw) * dx
+        return bool(((np.hypot(dx, dy) < REACH_M) & (np.abs(np.arctan2(aside, ahead)) < VIEW_RAD)).any())
 
     def _spl(self) -> float:
         return spl(self.success, self.episode.geodesic_m, self.path_m)

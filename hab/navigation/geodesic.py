@@ -116,7 +116,11 @@ def _spread(
                 if straight >= distance[k, n] - 1e-9:  # nor is the way round shorter
                     continue
                 found, by = straight, corner
-                if blocked[k, n] == corner or not _between(anchor, corner, ci, cj, k, n) and not sees(free, ci, cj, k, n):
+                if (
+                    blocked[k, n] == corner
+                    or not _between(anchor, corner, ci, cj, k, n)
+                    and not sees(free, ci, cj, k, n)
+                ):
                     blocked[k, n] = corner
                     found, by = distance[i, j] + (_SQRT_2 if k != i and n != j else 1.0), np.int32(cell)
                     if found >= distance[k, n] - 1e-9:

@@ -21,7 +21,7 @@ def shortest_path_action(env: NavigationEnv) -> int:
         return STOP
     turn = env.turn_rad
     half = round(math.pi / turn)
-    if env.to_goal_m() < env.apartment.frame[2]:
+    if env.near_goal():
         return LEFT  # what was looked for is here, but not yet in view
     best, chosen = math.inf, 0
     for turns in range(-half + 1, half + 1):

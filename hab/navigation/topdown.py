@@ -42,7 +42,9 @@ class TopDownMap:
             ranges, yaws = ranges[ahead], yaws[ahead]
         at = robot.LASER_POS[0]
         eye = x + at * math.cos(yaw), y + at * math.sin(yaw)
-        fan = [self._pixel(eye[0] + r * math.cos(yaw + a), eye[1] + r * math.sin(yaw + a)) for r, a in zip(ranges, yaws)]
+        fan = [
+            self._pixel(eye[0] + r * math.cos(yaw + a), eye[1] + r * math.sin(yaw + a)) for r, a in zip(ranges, yaws)
+        ]
         ImageDraw.Draw(self._seen).polygon([self._pixel(*eye), *fan], fill=1)
 
     def draw(self, env: NavigationEnv) -> NDArray[np.uint8]:
@@ -77,10 +79,9 @@ class TopDownMap:
 
     def _outline(self, pen: ImageDraw.ImageDraw, env: NavigationEnv) -> None:
         """Draw what ObjectNav looks for."""
-        for footprint in self._apartment.footprints(env.episode.category):
-            for row, column in np.argwhere(footprint).tolist():
-                left, top = column * SCALE, self._size[1] - (row + 1) * SCALE
-                pen.rectangle((left, top, left + SCALE - 1, top + SCALE - 1), fill=GOAL)
+        for row, column in np.argwhere(self._apartment.footprint(env.episode.category)).tolist():
+            left, top = column * SCALE, self._size[1] - (row + 1) * SCALE
+            pen.rectangle((left, top, left + SCALE - 1, top + SCALE - 1), fill=GOAL)
 
     def _pixel(self, x: float, y: float) -> tuple[float, float]:
         left, low, size = self._apartment.frame.tolist()
