@@ -16,8 +16,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from ver_core.cpc import ContrastivePrediction
 from ver_core.config import TANH_SCALES, ConfigError, PolicyConfig
+from ver_core.cpc import ContrastivePrediction
 from ver_core.distributed import World
 from ver_core.distributions import ActionDistribution, ActionHead
 from ver_core.encoders import SCAN_MIN, VISUALS, ScanEncoder, as_float, visual_encoder
@@ -55,7 +55,8 @@ class RecurrentPolicy(nn.Module):
     ) -> None:
         """Build it; raise `UnsupportedSpace` or `ConfigError` where spaces and configuration do not fit.
 
-        critic: False leaves a critic of its own and CPC|A out; the observations need not have its keys then, and values are NaN.
+        critic: False leaves a critic of its own and CPC|A out; the observations need not have the critic's keys then,
+        and values are NaN.
         """
         super().__init__()
         config.check()

@@ -1,4 +1,4 @@
-"""An apartment as navigation needs it: free cells, goals, distances, what the sensors see; small, so that all are kept."""
+"""An apartment as navigation needs it: free cells, goals, distances, what the sensors see; small enough to keep all."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Apartment:
         return float(distance_from(field.distance_m, field.anchor, self.frame, x, y))
 
     def path(self, field: Field, x: float, y: float) -> NDArray[np.float64]:
-        """Return the shortest way from a world point to a field's goal: (n, 2) its corners, world (m), both ends too."""
+        """Return the shortest way from a world point to a field's goal: (n, 2) its corners and ends, world (m)."""
         points, cell = [(x, y)], self.cell(x, y)
         while True:
             anchor = divmod(int(field.anchor[cell]), self.free.shape[1])

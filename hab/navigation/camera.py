@@ -116,12 +116,12 @@ def _round(radii: NDArray[np.float64], stretch: float) -> list[NDArray[np.float6
         ring = np.column_stack((_circle(math.cos(pitch)), np.full(SLICES, math.sin(pitch)))) * radii
         rings.append(ring + (0.0, 0.0, up))
     found = []
-    for ring, (low, high) in enumerate(zip(rings, rings[1:], strict=False)):
+    for band, (low, high) in enumerate(zip(rings, rings[1:], strict=False)):
         for i in range(SLICES):
             k = (i + 1) % SLICES
-            if ring == 0:
+            if band == 0:
                 found.append(np.array([low[i], high[k], high[i]]))
-            elif ring == len(rings) - 2:
+            elif band == len(rings) - 2:
                 found.append(np.array([low[i], low[k], high[i]]))
             else:
                 found.append(np.array([low[i], low[k], high[k], high[i]]))

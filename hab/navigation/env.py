@@ -1,4 +1,4 @@
-"""The navigation tasks as gymnasium environments: kinematic, on the apartment's navigation grid (docs/navigation.md)."""
+"""The navigation tasks as gymnasium environments, without physics (docs/navigation.md)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ FLEE_REWARD, EXPLORE_REWARD = 5.0, 0.25
 Observation = dict[str, NDArray[Any]]
 
 
-class NavigationEnv(gymnasium.Env[Observation, int]):
+class NavigationEnv(gymnasium.Env[Any, Any]):
     """One navigation task. Actions: 0 stop, 1 forward 0.25 m, 2 and 3 turn left and right.
 
-    obs: what it sees, `laser`, `depth` or `rgb`. gps: whether it knows where it is, relative to its start (GPS+Compass).
+    obs: what it sees, `laser`, `depth` or `rgb`. gps: whether it knows where it is, by its start (GPS+Compass).
     turn_deg: 10 or 30. noise: of motion and sensors (hab/navigation/noise.py). in_view: ObjectNav succeeds only with an
     instance before the camera. `index` fixes the episode; None draws one at each reset; `reset(options={"index": i})`
     plays episode i. Rendering is the top-down map.
@@ -62,9 +62,14 @@ class NavigationEnv(gymnasium.Env[Observation, int]):
         in_view: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        for name, value, choices in (("task", task, TASKS), ("obs", obs, SENSORS), ("turn_deg", turn_deg, TURNS_DEG)):
-            if value not in choices:
-                raise ValueError(f"{name}={value!r}: choose from {', '.join(map(str, choices))}")  # type: ignore[arg-type]
+        choices: dict[str, tuple[Any, tuple[Any, ...]]] = {
+            "task": (task, TASKS),
+            "obs": (obs, SENSORS),
+            "turn_deg": (turn_deg, TURNS_DEG),
+        }
+        for name, (value, allowed) in choices.items():
+            if value not in allowed:
+                raise ValueError(f"{name}={value!r}: choose from {', '.join(map(str, allowed))}")
         if in_view and task != "objectnav":
             raise ValueError(f"in_view: {task} looks for nothing; leave it out")
         self.task, self.split, self.obs, self.gps, self.render_mode = task, split, obs, gps, render_mode
@@ -245,7 +250,7 @@ class NavigationEnv(gymnasium.Env[Observation, int]):
         return observation
 
     def _polar(self, goal_x: float, goal_y: float) -> NDArray[np.float32]:
-        """Return distance (m) and bearing (rad, left is positive) of a world point, as habitat-lab's PointGoalSensor."""
+        """Return distance (m) and bearing (rad, left is positive) of a world point (habitat-lab: PointGoalSensor)."""
         x, y, yaw = self.pose.tolist()
         dx, dy = goal_x - x, goal_y - y
         angle = math.remainder(math.atan2(dy, dx) - yaw, math.tau)
@@ -259,7 +264,7 @@ ANGLES = (WITH_GPS, WITHOUT_GPS, "compass")
 """Observations whose last entry is an angle (rad)."""
 
 
-def observation_spaces(task: str, obs: str, gps: bool) -> dict[str, spaces.Box]:
+def observation_spaces(task: str, obs: str, gps: bool) -> dict[str, spaces.Space[Any]]:
     """Return the observations' keys and spaces."""
     size = robot.DEPTH_SIZE
     far = spaces.Box(-np.inf, np.inf, (2,), np.float32)
@@ -268,7 +273,7 @@ def observation_spaces(task: str, obs: str, gps: bool) -> dict[str, spaces.Box]:
         DEPTH: spaces.Box(0.0, 1.0, (size, size, 1), np.float32),
         RGB: spaces.Box(0, 255, (size, size, 3), np.uint8),
     }
-    found = {obs: seen[obs]}
+    found: dict[str, spaces.Space[Any]] = {obs: seen[obs]}
     if task == "objectnav":
         found["objectgoal"] = spaces.Box(0.0, 1.0, (len(CATEGORIES),), np.float32)
         return found | {"gps": far, "compass": spaces.Box(-math.pi, math.pi, (1,), np.float32)} if gps else found

@@ -1,4 +1,4 @@
-"""What an episode of navigation is measured by (Anderson et al., "On Evaluation of Embodied Navigation Agents", 2018)."""
+"""Measures of an episode (Anderson et al., "On Evaluation of Embodied Navigation Agents", 2018)."""
 
 from __future__ import annotations
 

@@ -43,14 +43,15 @@ class TopDownMap:
         at = robot.LASER_POS[0]
         eye = x + at * math.cos(yaw), y + at * math.sin(yaw)
         fan = [
-            self._pixel(eye[0] + r * math.cos(yaw + a), eye[1] + r * math.sin(yaw + a)) for r, a in zip(ranges, yaws)
+            self._pixel(eye[0] + r * math.cos(yaw + a), eye[1] + r * math.sin(yaw + a))
+            for r, a in zip(ranges, yaws, strict=True)
         ]
         ImageDraw.Draw(self._seen).polygon([self._pixel(*eye), *fan], fill=1)
 
     def draw(self, env: NavigationEnv) -> NDArray[np.uint8]:
         """Return (height, width, 3); both multiples of 16."""
         free = self._apartment.free
-        colours = np.where(free[:, :, None], np.uint8(FLOOR), np.uint8(OBSTACLE))
+        colours = np.where(free[:, :, None], np.array(FLOOR, np.uint8), np.array(OBSTACLE, np.uint8))
         if env.episode.category:
             colours[self._apartment.found(env.episode.category)] = FOUND
         colours = np.kron(colours[::-1], np.ones((SCALE, SCALE, 1), np.uint8))

@@ -34,7 +34,7 @@ from hab.navigation import NAVIGATION_IDS, TASKS
 from hab.navigation.apartment import CATEGORIES, load_apartment
 from hab.navigation.env import FORWARD, LEFT, MAX_STEPS, RIGHT, STOP, NavigationEnv
 from hab.navigation.episodes import RATIO, accepted, make_navigation_episode
-from hab.navigation.geodesic import distance_field, distance_from, sees
+from hab.navigation.geodesic import distance_field, sees
 from hab.navigation.measures import soft_spl, spl
 from hab.navigation.motion import move
 from hab.navigation.noise import LINEAR, ROTATIONAL, noisy_depth, noisy_laser, noisy_motion
