@@ -14,6 +14,7 @@ from hab import robot
 from hab.navigation import NAVIGATION_IDS, TASKS
 from hab.navigation.apartment import CATEGORIES, load_apartment
 from hab.navigation.episodes import NavigationEpisode, make_navigation_episode
+from hab.navigation.geodesic import Field
 from hab.navigation.measures import soft_spl, spl
 from hab.navigation.motion import move
 from hab.navigation.noise import noisy_depth, noisy_laser, noisy_motion
@@ -129,10 +130,15 @@ class NavigationEnv(gymnasium.Env[Any, Any]):
         """(height, width, 3): the top-down map, if `render_mode` is "rgb_array"."""
         return None if self._map is None else self._map.draw(self)
 
-    def to_goal_m(self, pose: NDArray[np.float64] | None = None) -> float:
-        """Way (m) from here, or from another pose, to the goal; in Flee, back to the start."""
-        x, y, _ = (self.pose if pose is None else pose).tolist()
+    def to_goal_m(self) -> float:
+        """Way left (m) to the goal; in Flee, back to the start."""
+        x, y, _ = self.pose.tolist()
         return self.apartment.distance(self._field, x, y)
+
+    @property
+    def field(self) -> Field:
+        """Distances to the goal; in Flee, to the start."""
+        return self._field
 
     def shortest_path(self) -> NDArray[np.float64]:
         """Shortest way from here: (n, 2) its corners, world (m); in tasks with a goal."""
@@ -268,7 +274,7 @@ def observation_spaces(task: str, obs: str, gps: bool) -> dict[str, spaces.Space
     """Return the observations' keys and spaces."""
     size = robot.DEPTH_SIZE
     far = spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    seen = {
+    seen: dict[str, spaces.Space[Any]] = {
         LASER: spaces.Box(0.0, 1.0, (robot.LASER_RAYS,), np.float32),
         DEPTH: spaces.Box(0.0, 1.0, (size, size, 1), np.float32),
         RGB: spaces.Box(0, 255, (size, size, 3), np.uint8),
