@@ -116,7 +116,11 @@ class Apartment:
         if not pieces:
             return np.zeros_like(self.free)
         alone = Scene(scene.seed, scene.bounds, pieces, (), (), scene.floor_material)
-        return NavGrid(alone, cell_m=float(self.frame[2])).clearance <= 0.0
+        stood_on: NDArray[np.bool_] = NavGrid(alone, cell_m=float(self.frame[2])).clearance <= 0.0
+        # Cells that reach beyond the outer walls count as obstacles there.
+        rows, columns = self.free.shape
+        last = self.cell(scene.bounds[2] - 0.5 * self.frame[2], scene.bounds[3] - 0.5 * self.frame[2])
+        return stood_on & (np.arange(rows)[:, None] <= last[0]) & (np.arange(columns) <= last[1])
 
 
 @lru_cache(maxsize=APARTMENTS_KEPT)

@@ -241,7 +241,7 @@ class NavigationEnv(gymnasium.Env[Any, Any]):
             case _:
                 observation[RGB] = self.apartment.camera.rgb(self.pose)
         if self.task == "objectnav":
-            observation["objectgoal"] = self._category
+            observation["objectgoal"] = self._category.copy()
             if self.gps:
                 x, y, yaw = self.pose.tolist()
                 dx, dy = x - self._start[0], y - self._start[1]
@@ -252,7 +252,7 @@ class NavigationEnv(gymnasium.Env[Any, Any]):
             goal = self.episode.goal
             observation[WITH_GPS] = np.zeros(2, np.float32) if goal is None else self._polar(*goal)
         else:
-            observation[WITHOUT_GPS] = self._goal_polar if self.task == "pointnav" else np.zeros(2, np.float32)
+            observation[WITHOUT_GPS] = self._goal_polar.copy() if self.task == "pointnav" else np.zeros(2, np.float32)
         return observation
 
     def _polar(self, goal_x: float, goal_y: float) -> NDArray[np.float32]:

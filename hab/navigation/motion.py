@@ -54,10 +54,16 @@ def move(
             out_x, out_y = out_x / length, out_y / length
             into = min(0.0, dx * out_x + dy * out_y)
             along_x, along_y = dx - into * out_x, dy - into * out_y
-            if _is_free(free, frame, x + along_x, y + along_y):
-                pose[0], pose[1] = x + along_x, y + along_y
-                continue
-        if _is_free(free, frame, x + dx, y):
+        else:
+            along_x, along_y = dx, dy
+        # Cells make a slanting surface a staircase: where a step is in the way, along its side.
+        if _is_free(free, frame, x + along_x, y + along_y):
+            pose[0], pose[1] = x + along_x, y + along_y
+        elif _is_free(free, frame, x + along_x, y) and abs(along_x) > 1e-12:
+            pose[0] = x + along_x
+        elif _is_free(free, frame, x, y + along_y) and abs(along_y) > 1e-12:
+            pose[1] = y + along_y
+        elif _is_free(free, frame, x + dx, y):
             pose[0] = x + dx
         elif _is_free(free, frame, x, y + dy):
             pose[1] = y + dy
