@@ -112,19 +112,19 @@ class TrainSkillConfig:
 
 def load_eval_config(overrides: list[str]) -> EvalConfig:
     """Compose `eval.yaml` with Hydra overrides; raises `ConfigError` with one line that says what is wrong."""
-    config = _typed(EvalConfig, _compose("eval", overrides))
+    config = typed_config(EvalConfig, compose_config("eval", overrides))
     _check_eval(config)
     return config
 
 
 def load_train_config(overrides: list[str]) -> TrainSkillConfig:
     """Compose `train_skill.yaml` with Hydra overrides; raises `ConfigError` with one line that says what is wrong."""
-    return typed_train_config(_compose("train_skill", overrides))
+    return typed_train_config(compose_config("train_skill", overrides))
 
 
 def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
     """Turn what Hydra composed of `train_skill.yaml` into its dataclass, checked; raises `ConfigError`."""
-    config = _typed(TrainSkillConfig, composed)
+    config = typed_config(TrainSkillConfig, composed)
     if config.algorithm not in ALGORITHMS:
         raise ConfigError(f"algorithm={config.algorithm}: choose from {', '.join(ALGORITHMS)}")
     config.train.check()
@@ -157,7 +157,7 @@ def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
     return config
 
 
-def train_config_yaml(config: TrainSkillConfig) -> str:
+def train_config_yaml(config: Any) -> str:
     """Return the file that a run keeps; without the folder, which may be moved."""
     masked = OmegaConf.masked_copy(OmegaConf.structured(config), [key for key in vars(config) if key != "out"])
     return OmegaConf.to_yaml(masked)
@@ -175,7 +175,7 @@ def read_train_config(path: Path) -> TrainSkillConfig:
         raise ConfigError(f"{path}: not a run's configuration: {' '.join(str(error).split())}") from error
 
 
-def changed_key(old: TrainSkillConfig, new: TrainSkillConfig, ignore: tuple[str, ...]) -> tuple[str, Any, Any] | None:
+def changed_key(old: Any, new: Any, ignore: tuple[str, ...]) -> tuple[str, Any, Any] | None:
     """Return the first key, as in an override, whose value differs, and the two values; None: there is none."""
 
     def flat(node: Any, prefix: str) -> dict[str, Any]:
@@ -195,7 +195,8 @@ def override_key(override: str) -> str:
     return override.lstrip("+~").partition("=")[0].strip()
 
 
-def _compose(name: str, overrides: list[str]) -> DictConfig:
+def compose_config(name: str, overrides: list[str]) -> DictConfig:
+    """Compose a file of this package with Hydra overrides; raises `ConfigError`."""
     for override in overrides:
         if override.lstrip("+~").startswith("hydra"):
             raise ConfigError(f"bad override: {override}: only keys of configs/{name}.yaml can be set")
@@ -206,7 +207,8 @@ def _compose(name: str, overrides: list[str]) -> DictConfig:
         raise _bad_override(error) from error
 
 
-def _typed(schema: type[Any], composed: DictConfig) -> Any:
+def typed_config(schema: type[Any], composed: DictConfig) -> Any:
+    """Turn what Hydra composed into its dataclass; raises `ConfigError`."""
     try:
         plain = OmegaConf.to_container(composed, resolve=True)  # a typed config would bring keys added with + along
         return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), plain))

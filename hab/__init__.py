@@ -1,9 +1,14 @@
 """The Home Assistant Benchmark: apartments, the Fetch robot, episodes, sensors and measures.
 
-Importing it registers the scenarios with gymnasium: tpsrl/TidyHouse-v0, tpsrl/PrepareGroceries-v0, tpsrl/SetTable-v0.
+Importing it registers the scenarios with gymnasium: tpsrl/TidyHouse-v0, tpsrl/PrepareGroceries-v0, tpsrl/SetTable-v0;
+and those of `hab.navigation`.
 """
 
 import gymnasium
+
+from hab import navigation
+
+__all__ = ["IDS", "navigation"]
 
 IDS = {
     "tidy_house": "tpsrl/TidyHouse-v0",

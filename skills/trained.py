@@ -124,13 +124,13 @@ class TrainedPolicy:
 
 
 def without_critic(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return a policy's weights without those of a critic of its own, which is for training alone."""
+    """Return a policy's weights without those of a critic of its own and of CPC|A, which are for training alone."""
     return {name: tensor for name, tensor in weights.items() if not is_critics(name)}
 
 
 def is_critics(name: str) -> bool:
-    """Say whether a weight of this name is part of a critic of its own."""
-    return name.startswith("critic.")
+    """Say whether a weight of this name is part of a critic of its own, or of CPC|A."""
+    return name.startswith(("critic.", "cpc."))
 
 
 def _first_line(error: Exception) -> str:

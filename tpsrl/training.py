@@ -7,7 +7,8 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -98,30 +99,46 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "description": name,
     }
     trainer: Trainer | PqlTrainer
-    try:
+    with opening_run():
         if config.algorithm == "pql":
             trainer = PqlTrainer(make_env, config.pql, config.policy, **shared)
         else:
             begin = _beginning(config, task, out)
             trainer = Trainer(make_env, config.train, config.policy, begin=begin, **shared)
-    except (ConfigError, UnsupportedSpace, RunError, CheckpointError) as error:
-        raise BadInput(str(error)) from error
-    except EnvironmentFailure as error:
-        raise Failure(str(error)) from error
     before = trainer.steps
     try:
-        result = trainer.train()
+        with learning():
+            result = trainer.train()
     except KeyboardInterrupt:
         raise Failure(f"interrupted while cloning the oracle: nothing is kept; remove {out}, start again") from None
     except NothingShown as error:
         raise Failure(f"{error}; train with demonstrations.rounds=0") from error
+    if isinstance(trainer, PqlTrainer) or trainer.world.rank == 0:
+        command = f"train-skill {config.skill}"
+        click.echo(summary(name, command, total_steps(config), result, before, out))
+    return result
+
+
+@contextmanager
+def opening_run() -> Iterator[None]:
+    """Raise `BadInput` or `Failure` for what can go wrong while a `Trainer` is made."""
+    try:
+        yield
+    except (ConfigError, UnsupportedSpace, RunError, CheckpointError) as error:
+        raise BadInput(str(error)) from error
+    except EnvironmentFailure as error:
+        raise Failure(str(error)) from error
+
+
+@contextmanager
+def learning() -> Iterator[None]:
+    """Raise `BadInput` or `Failure` for what can go wrong while it trains."""
+    try:
+        yield
     except RunError as error:
         raise BadInput(str(error)) from error
     except (EnvironmentFailure, LearningFailure, CheckpointError) as error:
         raise Failure(str(error)) from error
-    if isinstance(trainer, PqlTrainer) or trainer.world.rank == 0:
-        click.echo(_summary(name, config, result, before, out))
-    return result
 
 
 def _beginning(config: TrainSkillConfig, task: dict[str, Any], out: Path) -> Callable[[RecurrentPolicy], None] | None:
@@ -266,8 +283,9 @@ def _check_chain_states(config: TrainSkillConfig) -> None:
         raise BadInput(f"chain_states={config.chain_states}: holds no call of {config.skill}; leave it out")
 
 
-def _summary(name: str, config: TrainSkillConfig, result: Result, before: int, out: Path) -> str:
-    total, fresh = total_steps(config), result.steps - before
+def summary(name: str, command: str, total: int, result: Result, before: int, out: Path) -> str:
+    """Return what came of a training; `command` is how to go on with it, less --out and --resume."""
+    fresh = result.steps - before
     lines = [f"{name}: {result.steps:,} of {total:,} steps"]
     if fresh:
         lines[0] += f", {fresh:,} of them now, at {fresh / result.seconds:,.0f} SPS"
@@ -282,7 +300,5 @@ def _summary(name: str, config: TrainSkillConfig, result: Result, before: int, o
         lines.append(f"{result.restarts} environment workers were replaced; log.txt says why")
     lines.append(f"in {out}")
     if result.interrupted:
-        lines.append(
-            f"interrupted; go on with: tpsrl train-skill {config.skill} --out {shlex.quote(str(out))} --resume"
-        )
+        lines.append(f"interrupted; go on with: tpsrl {command} --out {shlex.quote(str(out))} --resume")
     return "\n".join(lines)

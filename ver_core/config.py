@@ -40,6 +40,9 @@ class PolicyConfig:
     tanh_keys: list[str] = field(default_factory=list)
     """Vectors of floats that also go in through tanh(x / scale) at `TANH_SCALES`: small differences near 0 then count
     like large ones farther off."""
+    angle_keys: list[str] = field(default_factory=list)
+    """Vectors of floats whose last entry is an angle (rad): its cosine and sine go in, too, which do not jump where it
+    does."""
     gating_keys: list[str] = field(default_factory=list)
     """Observations of one entry, 0 or 1: each has first-layer weights of its own, in force while it is 1; another set
     is in force while the first of them is 0."""
@@ -52,6 +55,9 @@ class PolicyConfig:
     predicted_keys: list[str] = field(default_factory=list)
     """Of `critic_keys`, those that the actor's last layer but one learns to predict besides (`train.prediction_coef`):
     an auxiliary task, whose head is no part of the policy in use either."""
+    cpc_steps: int = 0
+    """Steps ahead that CPC|A predicts (ver_core/cpc.py), an auxiliary task of a recurrent policy with an encoder, whose
+    network is no part of the policy in use; 0: none."""
     previous_action: bool = True
     """Whether the last action is an input (zeros, and no choice, at an episode's start)."""
     heads: dict[str, str] = field(default_factory=dict)
@@ -62,8 +68,8 @@ class PolicyConfig:
     initial_part_std: dict[str, float] = field(default_factory=dict)
     """Action part -> its own `initial_std`."""
     initial_bias: dict[str, Any] = field(default_factory=dict)
-    """Action part -> bias of its head's outputs at the start, one number for all or a list: a gaussian's mean, or a
-    bernoulli's logit."""
+    """Action part ("" for a plain action) -> bias of its head's outputs at the start, one number for all or a list: a
+    gaussian's mean, a bernoulli's logit, or the logits of a Discrete's choices."""
     deterministic: bool = False
     """In use, Gaussian parts play their mean too; training draws them in any case."""
 
@@ -82,6 +88,10 @@ class PolicyConfig:
                 raise ConfigError(
                     f"policy.predicted_keys: {name} is none of policy.critic_keys; add it there, or leave it out here"
                 )
+        if self.cpc_steps < 0:
+            raise ConfigError(f"policy.cpc_steps={self.cpc_steps}: must not be negative")
+        if self.cpc_steps and not self.rnn_layers:
+            raise ConfigError("policy.cpc_steps: predicts from what an LSTM remembers; set policy.rnn_layers, too")
         if self.rnn_layers < 0:
             raise ConfigError(f"policy.rnn_layers={self.rnn_layers}: must be 0 (no LSTM) or more")
 
@@ -114,6 +124,8 @@ class TrainConfig:
     value_coef: float = 0.5
     prediction_coef: float = 0.5
     """Weight of the squared error of `policy.predicted_keys`, in units of their deviations."""
+    cpc_coef: float = 0.1
+    """Weight of CPC|A's loss (`policy.cpc_steps`)."""
     normalize_advantage: bool = False
     """To mean 0 and deviation 1, over the rollouts of all processes."""
     max_grad_norm: float = 0.5
@@ -178,7 +190,7 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
         for name in (
-            "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "prediction_coef",
+            "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "prediction_coef", "cpc_coef",
             "final_learning_rate", "sampling_weight_max", "sequence_length", "critic_warmup",
         ):  # fmt: skip
             if getattr(self, name) < 0:

@@ -268,7 +268,7 @@ def _heads(layout: ActionLayout, config: PolicyConfig) -> dict[str, str]:
             if name not in parts:
                 known = ", ".join(part or repr(part) for part in parts)
                 raise ConfigError(f"{label}: no such action part; choose from {known}")
-            if parts[name].kind != "box":
+            if parts[name].kind != "box" and (setting, parts[name].kind) != ("initial_bias", "discrete"):
                 raise ConfigError(f"{label}: only for a part that is a Box; this one is {parts[name].kind}")
     stds = {f".{name}": std for name, std in config.initial_part_std.items()}
     for name, std in {

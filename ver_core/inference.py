@@ -187,6 +187,7 @@ class _FloatFeatures:
     def __init__(self, inputs: Inputs) -> None:
         self._vectors = _Normalized(inputs.columns, inputs.normalizer)
         self._fine = None if inputs.fine is None else _as_slice(inputs.fine.numpy())
+        self._angles = None if inputs.angles is None else _as_slice(inputs.angles.numpy())
         self._action = inputs.action
         self._gates = inputs.gates
 
@@ -195,6 +196,8 @@ class _FloatFeatures:
         if self._fine is not None:
             close = floats[:, self._fine]
             pieces += [np.tanh(close / np.float32(scale)) for scale in TANH_SCALES]
+        if self._angles is not None:
+            pieces += [np.cos(floats[:, self._angles]), np.sin(floats[:, self._angles])]
         if self._action is not None:
             pieces.append(self._action(torch.from_numpy(previous_action)).numpy())
         rows = np.concatenate(pieces, axis=1)

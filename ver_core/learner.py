@@ -188,13 +188,19 @@ class Learner:
         # Minimum-entropy constraint (Haarnoja et al. 2018, section 5): alpha grows while the entropy is below target.
         coefficient = self.log_entropy_coef.exp()
         loss = config.value_coef * value_loss
-        logged = {}
+        logged: dict[str, torch.Tensor] = {}
         if out.predicted is not None and self.policy.critic is not None:
             missed = out.predicted - self.policy.critic.truth(rollout.wide["floats"][rows])
             prediction_loss = 0.5 * missed.square().mean()
             logged["prediction_loss"] = prediction_loss.detach()
+        if self.policy.cpc is not None and out.belief is not None and out.encoded is not None:
+            actions = self.policy.cpc_action(rollout.wide["action"][rows])
+            cpc_loss = self.policy.cpc(out.belief, out.encoded, actions, packed.batch_sizes, self.rng)
+            logged["cpc_loss"] = cpc_loss.detach()
         if self.version >= config.critic_warmup:
-            if logged:
+            if "cpc_loss" in logged:
+                loss = loss + config.cpc_coef * cpc_loss
+            if "prediction_loss" in logged:
                 loss = loss + config.prediction_coef * prediction_loss
             loss = loss + policy_loss - coefficient.detach() * entropy
             if config.learn_entropy_coef:

@@ -17,6 +17,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from ver_core.config import TANH_SCALES, ConfigError, PolicyConfig
+from ver_core.cpc import ContrastivePrediction
 from ver_core.distributed import World
 from ver_core.distributions import ActionDistribution, ActionHead
 from ver_core.encoders import SCAN_MIN, VISUALS, ScanEncoder, as_float, visual_encoder
@@ -36,6 +37,10 @@ class Output(NamedTuple):
     """(k, state_size): each sequence's recurrent state after a single step; (0, state_size) after several."""
     predicted: Tensor | None = None
     """(n, entries) of `predicted_keys`, normalised; None: there are none."""
+    belief: Tensor | None = None
+    """(n, rnn_size): what the LSTM says, for CPC|A; None: there is none."""
+    encoded: Tensor | None = None
+    """(n, …): what the encoders say of the observations, likewise."""
 
 
 class RecurrentPolicy(nn.Module):
@@ -50,7 +55,8 @@ class RecurrentPolicy(nn.Module):
     ) -> None:
         """Build it; raise `UnsupportedSpace` or `ConfigError` where spaces and configuration do not fit.
 
-        critic: False leaves a critic of its own out; the observations need not have its keys then, and values are NaN.
+        critic: False leaves a critic of its own and CPC|A out; the observations need not have the critic's keys then,
+        and values are NaN.
         """
         super().__init__()
         config.check()
@@ -78,6 +84,15 @@ class RecurrentPolicy(nn.Module):
         self.action_head = ActionHead(size, self.action_layout, config)
         self.noise_size: int = self.action_head.noise_size
         """Uniform numbers that `ActionDistribution.sample` takes for one action."""
+        self.cpc: ContrastivePrediction | None = None
+        if config.cpc_steps and critic:
+            if not self.inputs.encoded_size:
+                raise ConfigError(
+                    "policy.cpc_steps: predicts what an encoder says; needs an image, or policy.scan_keys"
+                )
+            action_size = _PreviousAction(self.action_layout).features
+            self.cpc = ContrastivePrediction(size, action_size, self.inputs.encoded_size, config.cpc_steps)
+            self.cpc_action = _PreviousAction(self.action_layout)
         self.critic: Critic | None = None
         self.value_head: nn.Linear | None = None
         if not config.critic_mlp:
@@ -96,7 +111,8 @@ class RecurrentPolicy(nn.Module):
         `bytes_` (n, obs_layout.bytes) are the observations, `previous_action` is (n, A), and `state` (k, state_size)
         the sequences' states before their first steps; zeros at an episode's start.
         """
-        features = self.mlp(self.inputs(floats, bytes_, previous_action))
+        encoded = self.inputs.encode(floats, bytes_)
+        features = self.mlp(self.inputs(floats, bytes_, previous_action, encoded))
         if self.lstm is not None:
             features, state = run_lstm(self.lstm, features, state, batch_sizes)
         if self.value_head is not None:
@@ -106,7 +122,9 @@ class RecurrentPolicy(nn.Module):
         else:
             value = features.new_full((len(features),), math.nan)
         predicted = None if self.critic is None or self.critic.predictor is None else self.critic.predictor(features)
-        return Output(self.action_head(features), value, state, predicted)
+        if self.cpc is None:
+            return Output(self.action_head(features), value, state, predicted)
+        return Output(self.action_head(features), value, state, predicted, features, torch.cat(encoded, dim=1))
 
     def play(self, out: Output, noise: Tensor) -> Tensor:
         """Return the actions (n, A) that are played in use; `noise` as `ActionDistribution.sample` takes it."""
@@ -208,6 +226,7 @@ class Inputs(nn.Module):
     """Observations and previous actions as one row of features: images, scans, vectors, then the action."""
 
     fine: Tensor | None
+    angles: Tensor | None
 
     def __init__(self, observation: ObsLayout, action: ActionLayout, config: PolicyConfig) -> None:
         super().__init__()
@@ -228,6 +247,8 @@ class Inputs(nn.Module):
         self.encoders = nn.ModuleList()
         self.features: int = 0
         """Numbers in a row of features."""
+        self.encoded_size = 0
+        """Those of them that the encoders say."""
         for name, shape in shapes.items():
             if name in config.scan_keys:
                 self._add(name, ScanEncoder(shape[0], config.scan_size), config.scan_size)
@@ -245,8 +266,11 @@ class Inputs(nn.Module):
         """Of the float row: all that goes in but the action; None if there is more to it."""
         vectors = sum(math.prod(shapes[name]) for name in self.vectors)
         self.normalizer = Normalizer(vectors) if config.normalize_vectors and vectors else None
-        columns = _columns(config.tanh_keys, observation)
+        columns = _columns(config.tanh_keys, observation, "tanh_keys")
         self.register_buffer("fine", torch.tensor(columns) if columns else None, persistent=False)
+        angles = [_columns([name], observation, "angle_keys")[-1] for name in config.angle_keys]
+        self.register_buffer("angles", torch.tensor(angles) if angles else None, persistent=False)
+        self.features += 2 * len(angles)
         self.features += len(TANH_SCALES) * len(columns)
         self.action = _PreviousAction(action) if config.previous_action else None
         if self.action is not None:
@@ -258,19 +282,28 @@ class Inputs(nn.Module):
         self.encoded.append(name)
         self.encoders.append(encoder)
         self.features += features
+        self.encoded_size += features
 
-    def forward(self, floats: Tensor, bytes_: Tensor, previous_action: Tensor) -> Tensor:
-        """Return (n, features)."""
-        pieces = []
-        if self.encoded:
-            parts = self.layout.split(floats, bytes_)
-            pieces += [encoder(parts[name]) for name, encoder in zip(self.encoded, self.encoders, strict=True)]
+    def encode(self, floats: Tensor, bytes_: Tensor) -> list[Tensor]:
+        """Return what each encoder says, (n, …)."""
+        if not self.encoded:
+            return []
+        parts = self.layout.split(floats, bytes_)
+        return [encoder(parts[name]) for name, encoder in zip(self.encoded, self.encoders, strict=True)]
+
+    def forward(
+        self, floats: Tensor, bytes_: Tensor, previous_action: Tensor, encoded: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return (n, features); `encoded` is what `encode` returns, if it is known already."""
+        pieces = list(self.encode(floats, bytes_) if encoded is None else encoded)
         if self.vectors:
             vectors = self.read_vectors(floats, bytes_)
             pieces.append(vectors if self.normalizer is None else self.normalizer(vectors))
         if self.fine is not None:
             close = floats[:, self.fine]
             pieces += [torch.tanh(close / scale) for scale in TANH_SCALES]
+        if self.angles is not None:
+            pieces += [floats[:, self.angles].cos(), floats[:, self.angles].sin()]
         if self.action is not None:
             pieces.append(self.action(previous_action))
         if self.gates:
@@ -286,12 +319,12 @@ class Inputs(nn.Module):
         return torch.cat([as_float(parts[name]).flatten(1) for name in self.vectors], dim=1)
 
 
-def _columns(names: list[str], layout: ObsLayout) -> list[int]:
+def _columns(names: list[str], layout: ObsLayout, setting: str) -> list[int]:
     """Return where in the float row vectors lie; raise `ConfigError` where there is no such vector."""
     vectors = {key.name: key for key in layout.keys if not key.byte and len(key.shape) == 1}
     for name in names:
         if name not in vectors:
-            raise ConfigError(f"policy.tanh_keys: no vector of floats {name}; choose from {', '.join(vectors)}")
+            raise ConfigError(f"policy.{setting}: no vector of floats {name}; choose from {', '.join(vectors)}")
     return [column for name in names for column in range(vectors[name].start, vectors[name].stop)]
 
 

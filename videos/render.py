@@ -190,7 +190,7 @@ def _write(
         rgb = sim.render_rgb(style.height * 4 // 3, style.height, overlays(sim, episode, moment.goal))
         return compose(rgb, sim.depth(), caption, list(zip(names, moment.done, strict=True)))
 
-    with _film(style, out) as film:
+    with open_film(style, out) as film:
         for step, moment in enumerate(played):
             advance(moment.action)
             if step % stride and step + 1 < len(played):
@@ -204,7 +204,7 @@ def _write(
 
 
 @contextmanager
-def _film(style: Style, out: Path) -> Iterator[Any]:
+def open_film(style: Style, out: Path) -> Iterator[Any]:
     """Open a film that gets its name when it is complete, and is gone if it never is."""
     # The default preset takes twice the time for the same size.
     encoding: dict[str, Any] = {

@@ -35,6 +35,10 @@ _PLANE, _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX = _KINDS = tuple(
         mujoco.mjtGeom.mjGEOM_BOX,
     )
 )
+SHAPE_KINDS = {
+    "sphere": _SPHERE, "capsule": _CAPSULE, "ellipsoid": _ELLIPSOID, "cylinder": _CYLINDER, "box": _BOX,
+}  # fmt: skip
+"""A `hab.scene.Geom`'s shape -> what MuJoCo calls it."""
 _UNKNOWN = np.float32(robot.UNKNOWN_RANGE)
 
 
@@ -119,6 +123,36 @@ class _Seen:
             self._geoms, self._kinds, self._own, self._sizes, self._bounds, data.geom_xpos, data.geom_xmat, base, *fan,
             ranges,
         )  # fmt: skip
+        return ranges
+
+
+class StillLaser:
+    """The base laser among shapes that never move: it needs no model and no simulation."""
+
+    def __init__(
+        self, kinds: NDArray[np.int64], sizes: NDArray[np.float64], pos: NDArray[np.float64], mat: NDArray[np.float64]
+    ) -> None:
+        """Take n shapes: MuJoCo's kinds (n,) and sizes (n, 3), positions (n, 3) and axes (n, 9), row by row, world."""
+        ball = np.select(
+            [kinds == _BOX, kinds == _CYLINDER, kinds == _CAPSULE],
+            [np.linalg.norm(sizes, axis=1), np.hypot(sizes[:, 0], sizes[:, 1]), sizes[:, 0] + sizes[:, 1]],
+            sizes.max(axis=1, initial=0.0),
+        )
+        seen = np.flatnonzero(np.abs(pos[:, 2] - _LASER.origin[2]) <= ball)
+        self._shapes = (
+            np.arange(len(seen)),
+            kinds[seen],
+            np.zeros(len(seen), np.bool_),
+            sizes[seen].copy(),
+            ball[seen],
+            pos[seen].copy(),
+            mat[seen].copy(),
+        )
+
+    def cast(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
+        ranges = np.empty(len(LASER_DIRECTIONS), np.float32)
+        _cast(*self._shapes, base, *_LASER, ranges)
         return ranges
 
 

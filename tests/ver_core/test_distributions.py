@@ -236,6 +236,12 @@ def test_initial_bias_std_and_gain() -> None:
     torch.testing.assert_close(gram, 1e-4 * torch.eye(FEATURES), rtol=0, atol=1e-8)
 
 
+def test_the_initial_bias_of_a_choice_is_its_logits() -> None:
+    head = ActionHead(FEATURES, ActionLayout(spaces.Discrete(3)), PolicyConfig(initial_bias={"": [-2.0, 0.0, 1.0]}))
+    log_prob = head(torch.zeros(3, FEATURES)).log_prob(torch.tensor([[0.0], [1.0], [2.0]]))
+    torch.testing.assert_close(log_prob, torch.tensor([-2.0, 0.0, 1.0]).log_softmax(0))
+
+
 def mode_by_part(distribution: ActionDistribution, layout: ActionLayout) -> list[list[float]]:
     flat = distribution.mode()[0]
     return [flat[part.start : part.start + part.size].tolist() for part in layout.parts]

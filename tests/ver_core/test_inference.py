@@ -55,6 +55,7 @@ CONFIGS: dict[str, tuple[spaces.Space[Any], spaces.Space[Any], dict[str, Any]]] 
     "fine and gated": (
         OBSERVATION, ACTION, {"tanh_keys": ["goal"], "gating_keys": ["holding"], "normalize_vectors": True},
     ),
+    "angles": (OBSERVATION, ACTION, {"angle_keys": ["goal", "holding"], "tanh_keys": ["goal"], "mlp": [9]}),
     "no action": (OBSERVATION, ARM, {"previous_action": False}),
     "scan": (OBSERVATION, ACTION, {"scan_keys": ["lidar"], "normalize_vectors": True}),
     "cameras": (CAMERAS, ACTION, {**HEADS, "normalize_vectors": True, "critic_mlp": [9], "critic_keys": ["truth"]}),

@@ -13,13 +13,12 @@ from tpsrl.commands.ablate import ablate_command
 from tpsrl.commands.collect import collect_command
 from tpsrl.commands.data import data_group
 from tpsrl.commands.doctor import doctor_command
-from tpsrl.commands.evaluate import evaluate_command
 from tpsrl.commands.export import export_group
 from tpsrl.commands.gallery import gallery_command
+from tpsrl.commands.navigation import eval_command, film_command, train_nav_command
 from tpsrl.commands.plan import plan_command
 from tpsrl.commands.publish_skill import publish_skill_command
 from tpsrl.commands.record_starts import record_starts_command
-from tpsrl.commands.render import render_command
 from tpsrl.commands.skills import skills_command
 from tpsrl.commands.train_skill import train_skill_command
 from tpsrl.commands.watch import watch_command
@@ -37,14 +36,15 @@ for _command in (
     collect_command,
     data_group,
     doctor_command,
-    evaluate_command,
+    eval_command,
     export_group,
     gallery_command,
     plan_command,
     publish_skill_command,
     record_starts_command,
-    render_command,
+    film_command,
     skills_command,
+    train_nav_command,
     train_skill_command,
     watch_command,
 ):

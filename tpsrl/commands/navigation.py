@@ -1,0 +1,262 @@
+"""`tpsrl train-nav`, and `eval` and `render` of the navigation tasks (docs/navigation.md).
+
+`eval` and `render` hand over to these where a navigation task is named.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+
+from hab.episodes import SPLITS
+from hab.navigation import TASKS
+from tpsrl.commands.evaluate import evaluate_command
+from tpsrl.commands.options import Command
+from tpsrl.commands.render import render_command
+from tpsrl.inputs import BadInput, Failure, Name, output_files, write_text
+from ver_core.config import SCHEDULERS
+
+if TYPE_CHECKING:
+    from eval.navigation import EpisodeResult
+    from skills.navigator import Navigator
+
+OBS = ("laser", "depth", "rgb")
+ORACLE = "oracle"
+WITH_GOAL = ("pointnav", "objectnav")
+
+
+class _OrNavigation(click.Command):
+    """A command of scenarios and skills, or the one of navigation if the arguments name one of its tasks."""
+
+    def __init__(self, usual: click.Command, navigation: click.Command) -> None:
+        super().__init__(usual.name, help=usual.help, params=usual.params)
+        self._usual, self._navigation = usual, navigation
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        chosen = self._navigation if any(argument in TASKS for argument in args) else self._usual
+        return chosen.make_context(info_name, args, parent, **extra)
+
+
+@click.command("train-nav")
+@click.argument("task", metavar="TASK", type=Name("task", TASKS))
+@click.argument("overrides", nargs=-1)
+@click.option("--obs", default="laser", show_default=True, type=Name("sensor", OBS))
+@click.option("--gps/--no-gps", default=True, show_default=True, help="Whether it has GPS and compass.")
+@click.option("--scheduler", type=Name("scheduler", SCHEDULERS), help="train.scheduler; default: ver.")
+@click.option("--steps", type=click.IntRange(min=1), help="Of all environments together: train.total_steps.")
+@click.option("--out", type=Path, metavar="DIR", help="Default: outputs/train/TASK_OBS_TIME.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out, with its own configuration.")
+def train_nav_command(
+    task: str,
+    overrides: tuple[str, ...],
+    obs: str,
+    gps: bool,
+    scheduler: str | None,
+    steps: int | None,
+    out: Path | None,
+    resume: bool,
+) -> None:
+    """Train a navigation task: pointnav, objectnav, flee or explore.
+
+    OVERRIDES are Hydra overrides of configs/train_nav.yaml, as train.num_envs=32. Ctrl-C and SIGTERM save a checkpoint
+    and end with exit code 0; --resume goes on.
+    """
+    from configs.navigation import load_nav_config
+    from configs.schema import ConfigError, override_key
+
+    keys = [override_key(override) for override in overrides]
+    options = {"task": task, "obs": obs, "gps": gps}
+    for key, override in zip(keys, overrides, strict=True):
+        if key in (*options, "out", "nav"):
+            raise BadInput(f"bad override: {override}: the command line has an argument or option for it")
+    settings = [f"{key}={value}" for key, value in options.items()]
+    settings += [f"nav={'laser' if obs == 'laser' else 'depth'}", *overrides]
+    for option, key, value in (
+        ("--steps", "train.total_steps", steps),
+        ("--scheduler", "train.scheduler", scheduler),
+    ):
+        if value is not None and key in keys:
+            raise BadInput(f"{option} and {key} say the same; give one of them")
+        settings += [] if value is None else [f"{key}={value}"]
+    if resume and out is None:
+        raise BadInput("--resume: name the run's folder with --out")
+    if resume and set(keys) - {"train.total_steps"}:
+        raise BadInput("--resume: the run's own configuration is used; only train.total_steps may be given anew")
+    try:
+        config = load_nav_config(settings)
+    except ConfigError as error:
+        raise BadInput(str(error)) from error
+    from tpsrl.navigation_training import nav_run, train_nav  # loads torch: bad input is answered before
+
+    if resume and out is not None:
+        fresh, config, context = config, nav_run(out), click.get_current_context()
+        given = {option: getattr(fresh, option) for option in options} | {"scheduler": fresh.train.scheduler}
+        saved = {option: getattr(config, option) for option in options} | {"scheduler": config.train.scheduler}
+        for option, value in given.items():
+            if value != saved[option] and context.get_parameter_source(option) is not ParameterSource.DEFAULT:
+                raise BadInput(f"--resume: the run in {out} has {option}={saved[option]}, not {value}")
+        if steps is not None or keys:
+            config.train.total_steps = fresh.train.total_steps
+    train_nav(config, out or Path(config.out), resume)
+
+
+def play_options(command: Command) -> Command:
+    """Add the options that say who plays which task."""
+    options = [
+        click.argument("task", metavar="TASK", type=Name("task", TASKS)),
+        click.option("--policy", required=True, metavar="RUN", help="A training run's folder, or oracle."),
+        click.option("--deterministic", is_flag=True, help="Play the most probable action, instead of drawing it."),
+        click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
+        click.option(
+            "--obs", type=Name("sensor", OBS), help="What the oracle's film shows as seen; a run has its own."
+        ),
+        click.option(
+            "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of drawn actions, noise."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("eval")
+@play_options
+@click.option("--episodes", default=1000, show_default=True, type=click.IntRange(min=1))
+@click.option("--json", "json_file", type=Path, metavar="FILE", help="Write the report here.")
+def evaluate_navigation_command(
+    task: str,
+    policy: str,
+    deterministic: bool,
+    split: str,
+    obs: str | None,
+    seed: int,
+    episodes: int,
+    json_file: Path | None,
+) -> None:
+    """Measure a navigation policy, or the shortest-path follower (oracle), with 95 % intervals.
+
+    Ctrl-C ends early with what was measured so far.
+    """
+    from eval.navigation import evaluate_navigation, summary
+    from tpsrl.progress import episode_progress
+
+    output_files([("--json", json_file)])
+    options, navigator = _player(task, policy, deterministic, obs)
+    with episode_progress(task, episodes) as on_result:
+        results = evaluate_navigation(task, options, split, episodes, navigator, seed, on_result)
+    if not results:
+        raise Failure("interrupted before the first episode ended: nothing was measured")
+    measures = summary(results)
+    Console().print(_table(f"{task}, {split}, {len(results)} episodes, {policy}", measures))
+    if json_file:
+        report = {
+            "task": task,
+            "policy": policy,
+            "deterministic": deterministic,
+            "options": options,
+            "split": split,
+            "episodes": len(results),
+            "seed": seed,
+            "measures": measures,
+            "episode_results": [_row(result) for result in results],
+        }
+        write_text(json_file, json.dumps(report, indent=1) + "\n")
+    if len(results) < episodes:
+        click.echo(f"interrupted after {len(results)} of {episodes} episodes")
+
+
+@click.command("render")
+@play_options
+@click.option("--episode", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--out", type=Path, metavar="FILE", help="Default: outputs/TASK_SPLIT_EPISODE.mp4.")
+def render_navigation_command(
+    task: str,
+    policy: str,
+    deterministic: bool,
+    split: str,
+    obs: str | None,
+    seed: int,
+    episode: int,
+    out: Path | None,
+) -> None:
+    """Write a video of one episode: the camera's view beside a map of the path, the shortest path and what was seen."""
+    import numpy as np
+
+    from hab.navigation.env import NavigationEnv
+    from hab.navigation.oracle import shortest_path_action
+    from tpsrl.progress import frame_progress
+    from videos.navigation import film_navigation
+
+    out = out or Path("outputs") / f"{task}_{split}_{episode}.mp4"
+    if out.suffix != ".mp4":
+        raise BadInput(f"--out {out}: the file's name must end in .mp4")
+    output_files([("--out", out)])
+    options, navigator = _player(task, policy, deterministic, obs)
+    env = NavigationEnv(task, split=split, render_mode="rgb_array", **options)
+    if navigator is not None:
+        navigator.start(1, [np.random.default_rng((seed, episode))])
+
+    def act(observation: Any) -> int:
+        return shortest_path_action(env) if navigator is None else navigator.act([0], [observation])[0]
+
+    with frame_progress(f"{task} {episode}") as on_frame:
+        info = film_navigation(env, episode, act, env.metadata["render_fps"], out, on_frame)
+    said = ", ".join(f"{name} {value:.2f}" for name, value in info.items() if isinstance(value, float))
+    click.echo(f"{out}: {'success' if info.get('success') else 'ended'} after {info['num_steps']} steps; {said}")
+
+
+def _player(task: str, policy: str, deterministic: bool, obs: str | None) -> tuple[dict[str, Any], Navigator | None]:
+    """Return the environment's options and who plays; None: the shortest-path follower."""
+    if policy == ORACLE:
+        if task not in WITH_GOAL:
+            raise BadInput(
+                f"--policy oracle: {task} has no goal to follow; give a run, or one of {', '.join(WITH_GOAL)}"
+            )
+        if deterministic:
+            raise BadInput("--deterministic: the oracle draws nothing; leave it out")
+        return {"obs": obs or "laser"}, None
+    from configs.navigation import TASK_KEYS
+    from planner.zoo import WEIGHTS
+    from skills.navigator import Navigator
+    from skills.trained import WeightsError
+    from tpsrl.navigation_training import nav_run
+
+    run = Path(policy)
+    config = nav_run(run)
+    if config.task != task:
+        raise BadInput(f"--policy {policy}: was trained for {config.task}, not for {task}")
+    if obs not in (None, config.obs):
+        raise BadInput(f"--obs {obs}: the policy in {policy} sees {config.obs}; leave it out")
+    try:
+        navigator = Navigator(config.policy, task, config.obs, config.gps, run / WEIGHTS, deterministic)
+    except (WeightsError, OSError) as error:
+        raise BadInput(f"--policy {policy}: {error}") from error
+    return {key: getattr(config, key) for key in TASK_KEYS}, navigator
+
+
+def _table(title: str, measures: dict[str, dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    table = Table(title=title)
+    for heading in ("measure", "mean", "95 % interval"):
+        table.add_column(heading, justify="left" if heading == "measure" else "right")
+    for name, found in measures.items():
+        low, high = found["ci95"]
+        table.add_row(name, f"{found['mean']:.3f}", f"{low:.3f}-{high:.3f}")
+    return table
+
+
+def _row(result: EpisodeResult) -> dict[str, Any]:
+    return {"index": result.index, "scene": result.scene, **result.measures}
+
+
+eval_command = _OrNavigation(evaluate_command, evaluate_navigation_command)
+film_command = _OrNavigation(render_command, render_navigation_command)
+"""`eval` and `render` of everything."""
