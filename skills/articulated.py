@@ -20,7 +20,7 @@ from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
 from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK, rest_distance
 from hab.observation_sets import LASER
-from hab.openings import grid_with_openings, handle_at, rotated, swing
+from hab.openings import against_wall, grid_with_openings, handle_at, opened_position, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
@@ -102,11 +102,13 @@ class Articulated(SkillTask[ArticulatedState]):
         choices = [a for a in scene.articulations if a.kind == self.kind]
         articulation = choices[int(rng.integers(len(choices)))]
         start_range = (not self.base_movement and self.fixed_start_range) or self.start_range
-        position = float(rng.uniform(*start_range))
+        position = opened_position(rng, articulation, start_range)
         if position:
             episode = at_position(scene, episode, articulation.name, position)
         handle = handle_at(articulation, position)
-        outward = articulation.yaw + swing(articulation, position)
+        # What an opened door in a corner looks at is the wall: one stands where its fridge looks.
+        turned = 0.0 if against_wall(articulation) else swing(articulation, position)
+        outward = articulation.yaw + turned
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
         goal = Goal(handle_at(articulation, 0.0), "", articulation.name)
         if kind == "chain" and self.base_movement:
@@ -243,6 +245,7 @@ class OpenFridge(Open):
     way to there would look like the way back."""
 
     skill, kind = "open_fridge", "fridge"
+    force_sum_max_n = 20_000.0
     goal_position = FRIDGE_OPEN_RAD
     drawn_m = 0.763
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)

@@ -23,6 +23,7 @@ from rich.console import Console
 from hab.backend import unavailable
 from hab.episodes import POLICIES, SCENARIOS, SPLITS
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
+from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import DEFAULT, OBSERVATION_SETS
 from planner.state import STATES
 from tpsrl import __version__
@@ -163,6 +164,7 @@ def evaluate_command(
         config.sim.name,
         config.chain.episode_steps or MAX_STEPS,
         config.chain.skill_steps,
+        config.sim.objects or HOUSE_OBJECTS,
     )
     with episode_progress(name, episodes) as on_result:
         evaluation = evaluate(request, workers, on_result)
@@ -237,7 +239,7 @@ def ablate_command(
         raise BadInput(f"--skills: {error}") from error
     if videos or looks:
         _check_rendering(config)
-    limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps
+    limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps, config.sim.objects or HOUSE_OBJECTS
     request = Request(scenario, cells[0].agent(skills), split, episodes, seed, config.sim.obs, config.sim.name, *limits)
     run_ablation(request, cells, skills, folder, workers, config.video if videos else None)
 
@@ -640,7 +642,17 @@ def _render(name: str, index: int, path: Path, config: EvalConfig, agent: Agent,
             if name in SCENARIOS:
                 limits = chain_limits(config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps)
                 success, rows = render_scenario(
-                    name, split, index, config.sim.obs, agent, limits, style, path, on_frame, simulator=config.sim.name
+                    name,
+                    split,
+                    index,
+                    config.sim.obs,
+                    agent,
+                    limits,
+                    style,
+                    path,
+                    on_frame,
+                    simulator=config.sim.name,
+                    objects=config.sim.objects or HOUSE_OBJECTS,
                 )
             else:
                 success, rows = render_skill(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from hab.measures import base_to_world
-from hab.objects import OBJECTS
+from hab.objects import is_object, object_model
 from hab.simulator import Simulator
 
 
@@ -21,12 +21,12 @@ def in_base(sim: Simulator, point: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def is_ball(name: str) -> bool:
     """Whether an object has no upright."""
-    return len(set(OBJECTS[name].half_extents)) == 1
+    return len(set(object_model(name).half_extents)) == 1
 
 
 def thickness(name: str, pitch: float) -> float:
     """Return how far (m) an upright object reaches from its centre towards a cup that comes at a pitch."""
-    model = OBJECTS[name]
+    model = object_model(name)
     return min(model.half_extents[2] / max(math.sin(pitch), 1e-6), model.radius_m / max(math.cos(pitch), 1e-6))
 
 
@@ -50,7 +50,7 @@ def cup_below(sim: Simulator, name: str, pitch: float) -> float:
 
     An object that hangs tilted, or has fallen over, rests with its centre at another height than an upright one.
     """
-    model = OBJECTS[name]
+    model = object_model(name)
     turn = np.array(
         [[math.cos(pitch), 0.0, math.sin(pitch)], [0.0, 1.0, 0.0], [-math.sin(pitch), 0.0, math.cos(pitch)]]
     )
@@ -62,18 +62,18 @@ def cup_below(sim: Simulator, name: str, pitch: float) -> float:
 def rise_over_others(sim: Simulator, name: str, position: NDArray[np.float64]) -> float:
     """Return how far (m) an object at a position must be lifted to pass over what stands between it and the base."""
     x, y, _ = sim.base
-    bottom = float(position[2]) - OBJECTS[name].half_height_m
+    bottom = float(position[2]) - object_model(name).half_height_m
     way = np.array([x, y]) - position[:2]
     length = float(np.hypot(*way))
     rise = 0.0
-    for other, model in OBJECTS.items():
-        place = sim.object_pos(other)
+    others = tuple(other for other in sim.episode.objects if other not in (name, sim.held))
+    for other, place in zip(others, sim.object_positions(others), strict=True):
+        model = object_model(other)
         ahead = float((place[:2] - position[:2]) @ way) / length
         aside = abs(float(way[0] * (place[1] - position[1]) - way[1] * (place[0] - position[0]))) / length
         if (
-            other not in (name, sim.held)
-            and 0.0 < ahead < length
-            and aside < OBJECTS[name].radius_m + model.radius_m + 0.03
+            0.0 < ahead < length
+            and aside < object_model(name).radius_m + model.radius_m + 0.03
             and abs(place[2] - model.half_height_m - bottom) < 0.1
         ):
             rise = max(rise, float(place[2]) + model.half_extents[2] - bottom + 0.03)
@@ -82,8 +82,8 @@ def rise_over_others(sim: Simulator, name: str, position: NDArray[np.float64]) -
 
 def hand_bottom(sim: Simulator) -> float:
     """Return the height (m) of the lowest point of the hand and what it holds, at worst."""
-    if sim.held in OBJECTS:
-        model = OBJECTS[sim.held]
+    if is_object(sim.held):
+        model = object_model(sim.held)
         return float(sim.object_pos(sim.held)[2]) - max(model.radius_m, *model.half_extents)
     return float(sim.ee_pos[2])
 

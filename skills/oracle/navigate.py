@@ -15,7 +15,7 @@ from skimage.graph import MCP_Geometric
 
 from hab.actions import Action
 from hab.navgrid import NavGrid, OrientedBox
-from hab.openings import opened_boxes
+from hab.openings import against_wall, opened_boxes
 from hab.simulator import Simulator
 from skills.oracle.driving import HAND_AZIMUTH_RAD, HAND_M, HAND_ROOM_M, Stop, cost_to_go
 from skills.oracle.motion import Motion, Script, Scripted, approach_speed, turn_rate
@@ -112,7 +112,8 @@ def target_place(sim: Simulator, goal: Goal) -> tuple[NDArray[np.float64], tuple
     it lies under a board."""
     if goal.articulation:
         a = sim.scene.articulation(goal.articulation)
-        swing = HINGE_SIDE_RAD * math.copysign(1.0, a.axis[2]) if a.kind == "fridge" else 0.0
+        aside = a.kind == "fridge" and not against_wall(a)
+        swing = HINGE_SIDE_RAD * math.copysign(1.0, a.axis[2]) if aside else 0.0
         return np.asarray(goal.position), (a.yaw + swing,), False
     position = np.asarray(goal.position)
     if goal.object and sim.held != goal.object:

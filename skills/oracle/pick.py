@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.objects import OBJECTS
+from hab.objects import object_model
 from hab.simulator import Simulator
 from skills.oracle.hand import is_ball, rise_over_others, thickness
 from skills.oracle.motion import Motion, Script, Scripted
@@ -89,7 +89,7 @@ class OraclePick(Scripted):
         """Return the pitches that get at the object and, in the same grip, at its goal."""
 
         def contact(pitch: float) -> float:
-            return OBJECTS[name].half_height_m + thickness(name, pitch) * math.sin(pitch)
+            return object_model(name).half_height_m + thickness(name, pitch) * math.sin(pitch)
 
         position = sim.object_pos(name)
         here = pitches_for(receptacle_at(sim, position), position, contact)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.arm import PAN_X_M, cup_pose, solve
-from hab.objects import OBJECTS
+from hab.objects import object_model
 from hab.scene import Receptacle
 from hab.simulator import Simulator
 from skills.oracle.hand import cup_below, in_base, is_ball, object_in_cup, rise_over_others, upright_pitch
@@ -101,7 +101,7 @@ class OraclePlace(Scripted):
         upright = upright_pitch(sim, name)
 
         def contact(pitch: float) -> float:
-            return OBJECTS[name].half_height_m - object_in_cup(sim, name, pitch)[2]
+            return object_model(name).half_height_m - object_in_cup(sim, name, pitch)[2]
 
         fitting = max(pitches_for(receptacle, position, contact))
         # An object set down beyond `MAX_TILT_RAD` may fall over, within its goal's radius: worth it for a few seconds.
