@@ -29,11 +29,13 @@ SPLIT_SEEDS: dict[str, range] = {"train": range(0, 1000), "val": range(1000, 104
 
 FRONT_M = 1.15
 """Free depth in front of a surface."""
-COUNTER_FRONT_M, FRIDGE_FRONT_M, CORNER_FRONT_M = 1.35, 1.6, 1.75
+COUNTER_FRONT_M, FRIDGE_FRONT_M, CORNER_FRONT_M = 1.5, 1.7, 1.8
 CORNER_GAP_M = (0.056, 0.085)
 """Between a fridge in a corner and the wall beside it."""
-DESK_SHARE, SHELF_SHARE, STORAGE_SHARE = 0.75, 0.85, 0.55
-"""How many houses have a desk, a shelf, each of `hab.storage.SEEN_FURNITURE`, if there is room."""
+DESK_SHARE, SHELF_SHARE = 0.75, 0.85
+STORAGE_SHARES = {"sideboard": 0.6, "side_table": 0.55, "armchair": 0.55, "wash_stand": 0.9}
+"""How many houses have a desk, a shelf, each of `hab.storage.SEEN_FURNITURE`, if there is room; a wash stand stands in
+bathrooms alone."""
 PASSAGE_RADIUS_M = 0.48
 """A disc of this radius gets to every surface: passages are about 1 m wide."""
 TURN_M = 0.62
@@ -340,7 +342,7 @@ class _House(Placer):
         """Furniture that only some houses have; False where what a house of test is to have found no place."""
         rng = self.rng
         for kind in storage.SEEN_FURNITURE:
-            if rng.random() < STORAGE_SHARE:
+            if rng.random() < STORAGE_SHARES[kind]:
                 self._stand(kind, rooms)
         if "bath" in rooms:
             tub = functools.partial(storage.tub, name="tub", depth=0.72, width=1.6)

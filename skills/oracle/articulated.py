@@ -22,7 +22,7 @@ from hab.simulator import Simulator
 from skills.oracle.ajar import sweep, turn_ahead
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script, Scripted
-from skills.oracle.navigate import OPEN_SLANT, follow, plan_route
+from skills.oracle.navigate import BOARD_SLANT, follow, plan_route
 from skills.oracle.reach import REACH_STEP_M, Reach, backed_off, choose_reach
 from skills.oracle.servo import servo_to
 from skills.oracle.surroundings import grid_now
@@ -355,5 +355,5 @@ def go_before(motion: Motion, handle: NDArray[np.float64], direction: float, dis
     """Drive to a place from which the handle can be pushed: on the side that its front faces."""
     sim = motion.sim
     grid = grid_now(sim)
-    route = plan_route(grid, sim.base, handle, (direction,), distances, OPEN_SLANT, [])
+    route = plan_route(grid, sim.base, handle, (direction,), distances, BOARD_SLANT, [])
     yield from follow(motion, grid, route)
