@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,24 @@ class EpisodeSampler:
     """Draws episode indices of a split, the same ones for the same generator; or gives `index` every time.
 
     retries: the share of the draws that are of episodes of the same apartment that failed before, where there are such.
+    favoured: seeds of apartments of which so large a `share` of the draws is to be; the others share the rest.
     """
 
-    def __init__(self, split: str, index: int | None = None, retries: float = 0.0) -> None:
+    def __init__(
+        self,
+        split: str,
+        index: int | None = None,
+        retries: float = 0.0,
+        favoured: Collection[int] = (),
+        share: float = 0.0,
+    ) -> None:
         scene_seed(split, index or 0)  # says so if there is no such split or episode
         self._index = index
         self._apartments = len(SPLIT_SEEDS[split])
         self._rounds = EPISODES[split] // self._apartments
+        numbers = np.arange(self._apartments)
+        of_favour = np.isin(SPLIT_SEEDS[split], list(favoured))
+        self._pools, self._share = (numbers[~of_favour], numbers[of_favour]), share
         self._draws = self._apartment = 0
         self._retries = retries
         self._failed: list[int] = []
@@ -45,9 +57,16 @@ class EpisodeSampler:
         if wanted is not None:
             return int(wanted)
         if self._draws % SCENE_REPEATS == 0:
-            self._apartment = int(rng.integers(self._apartments))
+            self._apartment = self._drawn_apartment(rng)
             self._failed.clear()
         self._draws += 1
         if self._failed and rng.random() < self._retries:
             return self._failed.pop(int(rng.integers(len(self._failed))))
         return self._apartment + self._apartments * int(rng.integers(self._rounds))
+
+    def _drawn_apartment(self, rng: np.random.Generator) -> int:
+        others, favoured = self._pools
+        if len(favoured) == 0:
+            return int(rng.integers(self._apartments))
+        pool = favoured if len(others) == 0 or rng.random() < self._share else others
+        return int(pool[rng.integers(len(pool))])

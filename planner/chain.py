@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,10 @@ import numpy as np
 from hab.actions import BASE, GRIP, STOP, Action
 from hab.episodes import Episode
 from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
+from hab.scene import Vec3
 from hab.simulator import Simulator
 from planner.task_planner import PlanStep
-from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest
+from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
 from skills.specs import ALWAYS_DRIVE
 
 STOP_MASK_M = 2.0
@@ -165,7 +166,7 @@ class Begun:
     """What the base has driven until then."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Player:
     """Acts on the simulator within an episode's limits, counting the steps."""
 
@@ -175,6 +176,11 @@ class Player:
     on_step: OnStep | None
     result: ChainResult
     force: ForceSum
+    _held: str = ""
+    _taken: Vec3 | None = None
+    """Of `_held`, as `Goal.taken` has it."""
+    _told: Vec3 | None = None
+    """Where Pick, if that is being played, was told that its object lies."""
 
     def begin(self, step: PlanStep) -> Begun:
         """Take note of where a call begins."""
@@ -212,7 +218,8 @@ class Player:
         """
         sim, goal, progress = self.sim, step.goal, Progress()
         deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
-        policy.reset(sim, goal)
+        self._told = goal.position if step.skill == "pick" else None
+        policy.reset(sim, replace(goal, taken=self._taken) if step.skill == "place" else goal)
         start = ee_in_base(sim)
         while self.result.steps < deadline:
             action = own_parts(policy.act(sim), parts, sim.held != "")
@@ -253,6 +260,9 @@ class Player:
 
     def _advance(self, stage: int, action: Action) -> None:
         self.sim.step(action)
+        if self.sim.held != self._held:
+            self._held = self.sim.held
+            self._taken = taken_at(self.sim, self._told) if self._held and self._told else None
         self.force.update()
         self.result.steps += 1
         if self.on_step is not None:

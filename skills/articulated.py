@@ -98,13 +98,17 @@ class Articulated(SkillTask[ArticulatedState]):
     rest_reward_per_m: ClassVar[float]
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
+        """The chain's: as Navigate leaves the base; to one that cannot move it hands nothing over, so there the base
+        stands as ever, and the joint part of the way to its goal, where the last of the work is learnt first."""
         episode = make_episode("set_table", self.split, index)
         choices = [a for a in scene.articulations if a.kind == self.kind]
         articulation = choices[int(rng.integers(len(choices)))]
         start_range = (not self.base_movement and self.fixed_start_range) or self.start_range
-        position = opened_position(rng, articulation, start_range)
-        if position:
-            episode = at_position(scene, episode, articulation.name, position)
+        position = begun = opened_position(rng, articulation, start_range)
+        if kind == "chain" and not self.base_movement:
+            begun += float(rng.uniform()) * (self.goal_position - position)
+        if begun:
+            episode = at_position(scene, episode, articulation.name, begun)
         handle = handle_at(articulation, position)
         # What an opened door in a corner looks at is the wall: one stands where its fridge looks.
         turned = 0.0 if against_wall(articulation) else swing(articulation, position)

@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid
 from hab.measures import AT_REST_M, PLACED_M
+from hab.observation_sets import LASER_MAP
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from hab.sensors import RobotPose
+from hab.sensors import Observation, RobotPose
+from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
 from skills.skill import Goal
 from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
-from skills.task import HAND_KEYS, Common, SkillTask, State, to_mm
+from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, from_what_is_held, to_mm
 
 DISTANCE_REWARD = 2.0
 PLACE_REWARD = 5.0
@@ -50,6 +53,15 @@ class Place(SkillTask[PlaceState]):
     surroundings_size = SIZE
     critic_measures = ("object_to_goal_distance", "obj_at_goal")
     map_room_m, looks_around = 1.5, True
+
+    @classmethod
+    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
+        """Read its sensors; with something in hand they tell where the goal is from there. (The policies that see
+        `laser+map` were trained to be told from the end-effector.)"""
+        read = super().observe(sim, obs, goal, memory)
+        if sim.held and obs != LASER_MAP:
+            from_what_is_held(read, memory)
+        return read
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
 from hab.measures import FORCE_SUM_MAX_N, PLACED_M
+from hab.observation_sets import LASER_MAP
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -25,9 +26,9 @@ from skills.hand_path import SIZE, HandPath
 from skills.navigate import WAY_SIZE, FloorDistance
 from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, PickState, wrong_object
 from skills.place import PLACE_REWARD
-from skills.skill import REARRANGE_STEPS, Goal
+from skills.skill import REARRANGE_STEPS, TAKEN, Goal, taken_at
 from skills.starts import Start, StartKind, poses_near
-from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, ee_distance, to_mm
+from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, ee_distance, from_what_is_held, to_mm
 
 NEAR_M = 2.0
 """So near what it is to take, or where it is to set it down, the hand's way counts besides the base's."""
@@ -60,7 +61,14 @@ class Rearrange(SkillTask[RearrangeState]):
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
         """Read its sensors; they tell of the object's start, and with something in hand of its goal."""
-        return super().observe(sim, obs, goal[1:] if sim.held else goal[:1], memory)
+        read = super().observe(sim, obs, goal[1:] if sim.held else goal[:1], memory)
+        if not sim.held:
+            memory.pop(TAKEN, None)
+        elif obs != LASER_MAP:
+            if TAKEN not in memory and (taken := taken_at(sim, tuple(goal[0].tolist()))) is not None:
+                memory[TAKEN] = np.array(taken, np.float32)
+            from_what_is_held(read, memory)
+        return read
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = make_episode("tidy_house", self.split, index)

@@ -7,6 +7,7 @@ that it was recorded in.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -65,6 +66,7 @@ def save(path: Path, calls: Sequence[Recorded]) -> None:
             index=np.array([call.index for call in calls], np.int64),
             goal=np.array([call.goal.position for call in calls], np.float64).reshape(-1, 3),
             object=np.array([call.goal.object for call in calls], str),
+            taken=np.array([call.goal.taken or (np.nan,) * 3 for call in calls], np.float64).reshape(-1, 3),
             articulation=np.array([call.goal.articulation for call in calls], str),
             held=np.array([call.snapshot.held for call in calls], str),
             positions=positions,
@@ -85,12 +87,14 @@ def load(path: str, skill: str) -> dict[int, list[Recorded]]:
             # The articulated skills are about a handle, whatever lies behind it.
             articulation = str(columns["articulation"][i])
             named = "" if articulation and skill != "navigate" else str(columns["object"][i])
+            tx, ty, tz = columns["taken"][i].tolist()
+            taken = None if math.isnan(tx) else (tx, ty, tz)
             row = columns["positions"][i].astype(np.float64)
             call = Recorded(
                 skill,
                 str(columns["scenario"][i]),
                 int(columns["index"][i]),
-                Goal((x, y, z), named, articulation),
+                Goal((x, y, z), named, articulation, taken=taken),
                 Snapshot(row[~np.isnan(row)], str(columns["held"][i])),
                 int(columns["apartment"][i]),
             )

@@ -5,9 +5,10 @@ A skill is data plus small functions; each skill's task lies in a module of its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,10 @@ MANIPULATION_STEPS = 600
 habitat's 400), the arm cannot pass through a board, and a cup draws a door along its arc: scripts that know everything
 take 140 steps to pick from a table, but 290 (one in ten over 430) to pick from the fridge."""
 
+TAKEN = "taken"
+"""The key of `Goal.taken` in a skill's memory."""
+TAKEN_MAX_M = 0.3
+"""What is further from the cup is not what it has taken hold of."""
 REARRANGE_STEPS = 2700
 """As many as the chain grants an object: twice Navigate's, Pick's and Place's."""
 
@@ -38,10 +43,17 @@ class Goal:
     """The drawer or fridge to open or close, or to drive to; "" for none."""
     then: Vec3 | None = None
     """Rearrange: where the object that starts at `position` belongs."""
+    taken: Vec3 | None = None
+    """Place: the centre of the object in hand, in the end-effector's frame (m): where it was told to lie when the cup
+    took hold of it. None: that is not known."""
 
     def positions(self) -> NDArray[np.float64]:
         """Return `position`, and `then` if there is one, as rows (1 or 2, 3)."""
         return np.array([self.position, *([self.then] if self.then else [])], dtype=np.float64)
+
+    def memory(self) -> dict[str, Any]:
+        """Return what a skill remembers when its call begins."""
+        return {} if self.taken is None else {TAKEN: np.array(self.taken, np.float32)}
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,13 @@ class Progress:
     """Whether the suction has held anything during this call."""
     left_start: bool = False
     """Whether the end-effector has been further than `START_ZONE_M` from where it was at the call's start."""
+
+
+def taken_at(sim: Simulator, told: Vec3) -> Vec3 | None:
+    """Return where an object that the cup has just taken hold of is, by where it was told to lie (world, m): in the
+    end-effector's frame (m); None if that is too far away."""
+    x, y, z = ((np.array(told) - sim.ee_pos) @ sim.ee_mat).tolist()
+    return (x, y, z) if math.hypot(x, y, z) < TAKEN_MAX_M else None
 
 
 def arm_rests(sim: Simulator) -> bool:

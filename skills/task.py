@@ -10,7 +10,7 @@ import cmath
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -32,7 +32,7 @@ from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills import recorded
-from skills.skill import MANIPULATION_STEPS, Goal, arm_to_rest
+from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, arm_to_rest, taken_at
 from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
@@ -150,16 +150,18 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         `starts`: which kind of start states the task's own are, "near" for Pick and Place alone.
 
         `chain_starts`: share of the start states, for training, that are as the chain hands over, not the task's own:
-        drawn, or, with a file of `chain_states`, recorded (skills/recorded.py).
+        drawn, or, with a file of `chain_states`, recorded (skills/recorded.py). Then it is the share of the episodes in
+        apartments in which the skill was recorded, all of which begin so.
 
         `retries`: share of the episodes, for training, that are in the same apartment failed ones again, where there
         are such: what is hard is practised more.
         """
-        self._sampler = EpisodeSampler(split, index, retries)
+        self._recorded = recorded.load(chain_states, self.skill) if chain_states else {}
+        self._sampler = EpisodeSampler(split, index, retries, self._recorded, chain_starts)
         self.split, self.obs, self.base_movement = split, obs, base_movement
         self.action_repeat = action_repeat
         self._starts: StartKind = starts
-        self._chain_starts, self._chain_states = chain_starts, chain_states
+        self._chain_starts = chain_starts
         self.render_mode = render_mode
         self.sim = make_simulator(sim, films=render_mode == "rgb_array")
         self.action_space = action_space(self.action_parts(base_movement))
@@ -358,8 +360,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         chain = np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
         for attempt in range(_ATTEMPTS):
             rng = np.random.default_rng([*variant, attempt])
+            calls = self._recorded.get(scene.seed) if attempt < _RECORDED_ATTEMPTS else None
             try:
-                for start in self._drawn(scene, rng, index, chain, recorded_too=attempt < _RECORDED_ATTEMPTS):
+                for start in self._drawn(scene, rng, index, chain, calls):
                     self._begin(start)
                     if start.snapshot is not None or (not self.sim.collides() and self._handed_over()):
                         self._force, self._began = ForceSum(self.sim), self.sim.steps
@@ -370,15 +373,13 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         raise RuntimeError(f"no {self.skill} start fits apartment {scene.seed} ({self.split} {index})")
 
     def _drawn(
-        self, scene: Scene, rng: np.random.Generator, index: int, chain: bool, recorded_too: bool
+        self, scene: Scene, rng: np.random.Generator, index: int, chain: bool, calls: Sequence[recorded.Recorded] | None
     ) -> Iterator[Start]:
-        """Yield candidate start states; of an apartment in which none was recorded, the task's own."""
-        if not chain or not self._chain_states:
-            yield from self.draw(scene, rng, index, "chain" if chain else self._starts)
-        elif recorded_too and (calls := recorded.load(self._chain_states, self.skill).get(scene.seed)):
+        """Yield candidate start states: one of the recorded calls, if there are such."""
+        if calls:
             yield recorded.start_of(calls[int(rng.integers(len(calls)))])
         else:
-            yield from self.draw(scene, rng, index, self._starts)
+            yield from self.draw(scene, rng, index, "chain" if chain and not self._recorded else self._starts)
 
     def _begin(self, start: Start) -> None:
         self.start, self.goal = start, start.goal
@@ -390,7 +391,11 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             self.sim.restore(start.snapshot)
         elif start.held:
             self.sim.hold(start.held, start.tilt_rad)
-        self._memory: CallMemory = {}
+        if start.held in start.episode.objects and self.goal.taken is None:
+            # As if it had been taken from just where it was told to lie.
+            x, y, z = self.sim.object_pos(start.held).tolist()
+            self.goal = replace(self.goal, taken=taken_at(self.sim, (x, y, z)))
+        self._memory: CallMemory = self.goal.memory()
         self._posture = np.concatenate((self.sim.base, self.sim.arm))
 
     def _handed_over(self) -> bool:
@@ -463,6 +468,12 @@ def odometry(sim: Simulator, memory: CallMemory) -> tuple[float, float, float]:
     x0, y0, yaw0 = memory.setdefault("began", sim.base.tolist())
     moved = (complex(*sim.base[:2]) - complex(x0, y0)) * cmath.exp(-1j * yaw0)
     return moved.real, moved.imag, float(sim.base[2]) - yaw0
+
+
+def from_what_is_held(read: Observation, memory: CallMemory) -> None:
+    """Let `obj_goal_sensor` tell where the goal is from the object in hand, as far as the robot knows how it hangs."""
+    if TAKEN in memory:
+        read["obj_goal_sensor"] = read["obj_goal_sensor"] - memory[TAKEN]
 
 
 def force_penalty(now: State, per_n: float) -> float:

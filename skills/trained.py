@@ -60,7 +60,7 @@ class TrainedPolicy:
         self._state = torch.zeros(1, network.state_size)
         self._previous = torch.from_numpy(network.action_layout.none)[None]
         self._left, self._held = 0, ""
-        self._memory: CallMemory = {}
+        self._memory: CallMemory = goal.memory()
         self._action: Action = {}
         self.value: float | None = None
         """What the critic expected of the last observation acted on, if it shares the actor's network."""

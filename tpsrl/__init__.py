@@ -8,4 +8,4 @@ import hab
 import skills
 
 __all__ = ["hab", "skills"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -21,7 +21,6 @@ PACKAGES = (
     "torch",
     "gymnasium",
     "gymnasium-robotics",
-    "mink",
     "pddlpy",
     "hydra-core",
     "omegaconf",

@@ -30,8 +30,7 @@ def _job(composed: DictConfig) -> None:
 
     from configs.schema import ConfigError, override_key, typed_train_config
     from hab.mujoco.gl import RenderingUnavailable
-    from tpsrl.commands import Failure
-    from tpsrl.inputs import BadInput
+    from tpsrl.inputs import BadInput, Failure
     from tpsrl.training import train_skill
 
     settings = HydraConfig.get()

@@ -28,8 +28,7 @@ from skills.specs import ALWAYS_DRIVE
 from skills.starts import STARTS
 from skills.trained import is_critics, without_critic
 from skills.training import env_factory, fit_policy
-from tpsrl.commands import Failure
-from tpsrl.inputs import BadInput, check_simulator
+from tpsrl.inputs import BadInput, Failure, check_simulator
 from tpsrl.progress import demonstration_progress
 from ver_core.checkpoint import CheckpointError
 from ver_core.config import PolicyConfig

@@ -13,6 +13,8 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hab.episodes import scene_seed
+from hab.layout import SPLIT_SEEDS
 from hab.mujoco.render import RenderingUnavailable
 from hab.objects import OBJECTS
 from hab.sampler import SCENE_REPEATS, EpisodeSampler
@@ -139,6 +141,18 @@ def test_drawn_indices_stay_in_an_apartment_for_a_while(split: str, seed: int) -
     assert all(0 <= index < {"train": 100_000, "val": 1_000, "test": 1_000}[split] for index in drawn)
     for start in range(0, len(drawn), SCENE_REPEATS):
         assert len({index % apartments for index in drawn[start : start + SCENE_REPEATS]}) == 1
+
+
+@given(st.integers(0, 10**6), st.floats(0.0, 1.0), st.sets(st.sampled_from(SPLIT_SEEDS["train"]), min_size=1))
+@settings(max_examples=20, deadline=None, derandomize=True)
+def test_favoured_apartments_have_their_share(seed: int, share: float, favoured: set[int]) -> None:
+    """However few they are: 10 of 1,000 apartments, asked for in half of the draws, are half of them."""
+    sampler, rng = EpisodeSampler("train", favoured=favoured, share=share), np.random.default_rng(seed)
+    groups = 400
+    drawn = [scene_seed("train", sampler.draw(rng)) for _ in range(groups * SCENE_REPEATS)][::SCENE_REPEATS]
+    found = sum(apartment in favoured for apartment in drawn) / groups
+    assert found == pytest.approx(share, abs=0.1)
+    assert len(set(drawn)) > 0.2 * groups or len(favoured) < 100
 
 
 @given(st.integers(0, 10**6), st.floats(0.0, 1.0))

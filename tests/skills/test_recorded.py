@@ -13,6 +13,7 @@ from eval.recording import record
 from hab.episodes import make_episode, scene_seed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import OBJECTS
+from hab.sampler import SCENE_REPEATS
 from hab.simulator import Snapshot
 from planner.agent import Agent
 from skills import make_env
@@ -46,6 +47,20 @@ def test_every_call_of_the_chain_is_recorded(recorded: list[Recorded]) -> None:
             assert call.snapshot.held == call.goal.object
 
 
+def test_the_chain_knows_how_what_it_carries_hangs(recorded: list[Recorded]) -> None:
+    """By where it was told that the object lay: as the simulator has it, give or take what the hand pushed it by."""
+    sim = MujocoSimulator()
+    places = [call for call in recorded if call.skill == "place"]
+    for call in places:
+        sim.reset(make_episode(call.scenario, "train", call.index))
+        sim.restore(call.snapshot)
+        assert call.goal.taken is not None
+        hangs = sim.ee_mat.T @ (sim.object_pos(call.snapshot.held) - sim.ee_pos)
+        assert np.linalg.norm(hangs - call.goal.taken) < 0.03
+    assert places and all(call.goal.taken is None for call in recorded if call.skill != "place")
+    sim.close()
+
+
 def test_a_file_gives_back_what_was_saved(recorded: list[Recorded], file: str) -> None:
     for skill in {call.skill for call in recorded}:
         kept = load(file, skill)
@@ -54,6 +69,7 @@ def test_a_file_gives_back_what_was_saved(recorded: list[Recorded], file: str) -
             before = [call for call in recorded if call.skill == skill and scene_seed("train", call.index) == scene]
             for was, now in zip(before, calls, strict=True):
                 assert (was.scenario, was.index, was.goal.position) == (now.scenario, now.index, now.goal.position)
+                assert was.goal.taken == now.goal.taken
                 assert was.snapshot.held == now.snapshot.held
                 np.testing.assert_allclose(now.snapshot.positions, was.snapshot.positions, atol=2e-6)
 
@@ -115,6 +131,22 @@ def test_what_was_lost_on_the_way_is_nobodys_start(monkeypatch: pytest.MonkeyPat
     lossy = record(Agent("oracle"), None, 1, 1)[0]
     assert [call.skill for call in full][:4] == ["navigate", "pick", "navigate", "place"]
     assert [call.skill for call in lossy] == ["navigate", "pick", "navigate"]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_as_many_episodes_as_asked_for_begin_in_recorded_states(file: str, share: float) -> None:
+    """Although three of 1,000 apartments have any."""
+    env: Any = make_env("pick", "train", chain_starts=share, chain_states=file).unwrapped
+    met, groups = 0, 6
+    env.reset(seed=0)
+    for number in range(groups * SCENE_REPEATS):
+        if number % SCENE_REPEATS == 0:
+            env.reset()
+            met += env.start.snapshot is not None
+        else:
+            env._sampler.draw(env.np_random)  # stays in the apartment
+    assert met == share * groups
+    env.close()
 
 
 def test_apartments_without_any_have_the_tasks_own_starts(file: str) -> None:

@@ -97,6 +97,8 @@ def test_what_is_computed_is_added_to_what_is_sensed(skill: str) -> None:
                 rays = getattr(plain.unwrapped.sim, key)
                 np.testing.assert_array_equal(value, rays())
                 value = rays(through_arm=True)
+            if key == "obj_goal_sensor":  # test_place_is_told_where_its_goal_is_from_what_it_holds
+                continue
             np.testing.assert_array_equal(value, more[key])
         action = plain.action_space.sample()
         seen, more = plain.step(action)[0], told.step(action)[0]
@@ -866,4 +868,28 @@ def test_the_critics_state_tells_where_things_are() -> None:
     assert np.array_equal(before["obj_start_sensor"], after["obj_start_sensor"])
     assert after["critic_state"][distance] != pytest.approx(before["critic_state"][distance], abs=0.01)
     assert (np.abs(after["critic_state"] - before["critic_state"]) > 0.01).sum() >= 3  # and in both frames
+    env.close()
+
+
+@pytest.mark.parametrize("obs", ["laser", "laser+map"])
+@pytest.mark.parametrize("chain", [0.0, 1.0])
+def test_place_is_told_where_its_goal_is_from_what_it_holds(obs: str, chain: float) -> None:
+    """However the object hangs, while arm and base move, until it is let go of; `laser+map` from the end-effector."""
+    env: Any = make_env("place", "train", obs=obs, chain_starts=chain).unwrapped
+    rng, leaning = np.random.default_rng(1), 0.0
+    for index in range(4):
+        seen, _ = env.reset(options={"index": index})
+        sim = env.sim
+        for step in range(60):
+            held = sim.held != "" and obs == "laser"
+            origin = sim.object_pos(env.goal.object) if held else sim.ee_pos
+            expected = sim.ee_mat.T @ (np.array(env.goal.position) - origin)
+            np.testing.assert_allclose(seen["obj_goal_sensor"], expected, atol=0.01 if held else 1e-5)
+            leaning = (
+                max(leaning, float(np.linalg.norm(sim.object_pos(env.goal.object) - sim.ee_pos))) if held else leaning
+            )
+            grip = 1.0 if step < 50 else -1.0
+            action = {"arm_action": rng.uniform(-1, 1, 7), "base_vel": rng.uniform(-1, 1, 2), "grip_action": [grip]}
+            seen, *_ = env.step({part: np.array(value, np.float32) for part, value in action.items()})
+    assert leaning > 0.03 or obs != "laser"
     env.close()

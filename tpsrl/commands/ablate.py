@@ -1,0 +1,70 @@
+"""`tpsrl ablate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hab.episodes import SCENARIOS, SPLITS
+from hab.objects import HOUSE_OBJECTS
+from tpsrl.commands.options import check_rendering, eval_config, obs_option
+from tpsrl.inputs import BadInput, Name, output_files
+
+
+@click.command("ablate")
+@click.argument("scenario", metavar="SCENARIO", type=Name("scenario", SCENARIOS))
+@click.argument("overrides", nargs=-1)
+@click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs.")
+@click.option("--split", default="val", show_default=True, type=Name("split", SPLITS))
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of what skills draw.")
+@click.option("--episodes", default=100, show_default=True, type=click.IntRange(min=1), help="Per agent.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
+@click.option("--agent", "keys", multiple=True, metavar="AGENT", help="Only this one; may be given again.")
+@obs_option
+@click.option("--videos", is_flag=True, help="Also film a typical success of each agent, and one of every failure.")
+@click.option("--out", type=Path, metavar="DIR", help="Default: outputs/ablate/SCENARIO_SPLIT.")
+def ablate_command(
+    scenario: str,
+    overrides: tuple[str, ...],
+    skills: str,
+    split: str,
+    seed: int,
+    episodes: int,
+    workers: int,
+    keys: tuple[str, ...],
+    obs: str | None,
+    videos: bool,
+    out: Path | None,
+) -> None:
+    """Play the same episodes with the paper's agents and compare them: its Figure 6.
+
+    The agents: tpsrl (the manipulation skills stand), skillnav (they drive), both again without stop-masking
+    (tpsrl_nomask, skillnav_nomask), nonav (they drive, and the plan has no Navigate), monolithic (one policy for all,
+    without skills or plan), oracle (scripted skills), and replan_sensed and replan_oracle (as skillnav, with --replan).
+    Writes summary.json, success.csv and report.html to DIR. Episodes that DIR holds are not played again, so an
+    ablation that was interrupted goes on where it stopped. OVERRIDES are Hydra overrides of configs/eval.yaml.
+    """
+    from eval.ablation import CELLS
+    from eval.evaluate import Request
+    from hab.scenario_env import MAX_STEPS
+    from planner.agent import AgentError, sees_depth
+    from tpsrl.ablation import run_ablation
+
+    config = eval_config(scenario, overrides, {"skills": skills, "obs": obs})
+    known = Name("agent", [cell.key for cell in CELLS])
+    wanted = {known.convert(key, None, None) for key in keys}
+    cells = [cell for cell in CELLS if not wanted or cell.key in wanted]
+    folder = out or Path("outputs") / "ablate" / f"{scenario}_{split}"
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"--out {folder}: is a file; name a folder")
+    output_files([("--out", folder / "summary.json")])
+    try:
+        looks = any(sees_depth(cell.agent(skills), scenario, config.sim.obs) for cell in cells)
+    except AgentError as error:
+        raise BadInput(f"--skills: {error}") from error
+    if videos or looks:
+        check_rendering(config)
+    limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps, config.sim.objects or HOUSE_OBJECTS
+    request = Request(scenario, cells[0].agent(skills), split, episodes, seed, config.sim.obs, config.sim.name, *limits)
+    run_ablation(request, cells, skills, folder, workers, config.video if videos else None)

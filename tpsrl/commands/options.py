@@ -1,0 +1,95 @@
+"""The options that several commands have, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hab.episodes import POLICIES, SCENARIOS, SPLITS
+from hab.observation_sets import OBSERVATION_SETS
+from planner.state import STATES
+from tpsrl.inputs import BadInput, Name, check_options_apply
+
+if TYPE_CHECKING:
+    from configs.schema import EvalConfig
+    from planner.agent import Agent
+
+
+Command = Callable[..., Any]
+
+
+obs_option = click.option(
+    "--obs",
+    type=Name("observation set", tuple(OBSERVATION_SETS)),
+    help="What the skills have to see; as the override sim.obs=…. Default: each as it is, laser before laser+map.",
+)
+
+
+def agent_options(command: Command) -> Command:
+    """Add the options that say which agent plays which episodes."""
+    options = [
+        click.argument("name", metavar="SCENARIO|SKILL", type=Name("scenario or skill", SCENARIOS + POLICIES)),
+        click.argument("overrides", nargs=-1),
+        click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs."),
+        click.option("--skill-nav/--no-skill-nav", default=True, help="Manipulation skills may drive the base."),
+        click.option("--nav-skill/--no-nav-skill", default=True, help="Play the plan's Navigate steps."),
+        click.option("--stop-mask/--no-stop-mask", default=True, help="Navigate may stop only within 2 m."),
+        click.option("--monolithic", is_flag=True, help="One policy, rearrange, instead of a plan and its skills."),
+        click.option(
+            "--replan",
+            type=Name("state", STATES),
+            help="Plan anew after each call that did not do its job, by what the robot senses (sensed) or by the "
+            "simulator's state (oracle). Default: the paper's chain, planned once.",
+        ),
+        click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
+        click.option("--sim", help="mujoco or habitat; as the override sim.name=…, whose default is mujoco."),
+        obs_option,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def eval_config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) -> EvalConfig:
+    from configs.schema import ConfigError, load_eval_config
+
+    try:
+        given = {"sim.name": flags.get("sim"), "sim.obs": flags.get("obs")}
+        config = load_eval_config([*overrides, *(f"{key}={value}" for key, value in given.items() if value)])
+    except ConfigError as error:
+        raise BadInput(str(error)) from error
+    check_options_apply(name, click.get_current_context(), config, flags["skills"])
+    return config
+
+
+def chosen_agent(name: str, flags: dict[str, Any], config: EvalConfig) -> Agent:
+    from planner.agent import Agent, AgentError, check_agent
+
+    agent = Agent(
+        flags["skills"],
+        flags["skill_nav"],
+        flags["nav_skill"],
+        flags["stop_mask"],
+        flags["monolithic"],
+        flags["replan"] or "",
+    )
+    try:
+        check_agent(agent, name, config.sim.obs)
+    except AgentError as error:
+        raise BadInput(f"--skills: {error}") from error
+    return agent
+
+
+def check_rendering(config: EvalConfig) -> None:
+    """Fail before the work starts where no OpenGL back end works."""
+    from videos.render import prepare_rendering
+
+    if config.sim.name == "mujoco":  # habitat-sim draws by itself, and not beside another OpenGL
+        prepare_rendering()
+
+
+def film_path(name: str, split: str, index: int) -> Path:
+    return Path("outputs") / f"{name}_{split}_{index}.mp4"

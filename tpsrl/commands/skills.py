@@ -1,0 +1,55 @@
+"""`tpsrl skills`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tpsrl.inputs import BadInput, output_files
+
+
+@click.command("skills")
+@click.option("--zoo", type=Path, metavar="DIR", help="Another folder of published policies than the packaged one.")
+@click.option("--curves", type=Path, metavar="FILE", help="Also draw their success while they were trained (.png).")
+def skills_command(zoo: Path | None, curves: Path | None) -> None:
+    """List the trained policies: what they were trained with, and their success on unseen apartments."""
+    from rich.table import Table
+
+    from eval.curves import draw_curves
+    from eval.model_card import CardError, rate, read_card
+    from planner.zoo import ZOO, ZooError, entries
+
+    if curves is not None and curves.suffix != ".png":
+        raise BadInput(f"--curves {curves}: the file's name must end in .png")
+    output_files([("--curves", curves)])
+    folder = zoo or ZOO
+    table = Table(title=f"trained policies in {folder}", expand=False)
+    for heading in ("policy", "base", "million steps", "minutes", "val", "test"):
+        table.add_column(heading, justify="left" if heading in ("policy", "base") else "right")
+    try:
+        found = entries(folder)
+        for entry in found:
+            card = read_card(entry.folder)
+            training, results = card["training"], card["results"]
+            table.add_row(
+                entry.name,
+                "drives" if entry.config.nav else "stands",
+                f"{training['steps'] / 1e6:.2f}",
+                f"{training['seconds'] / 60:.0f}",
+                *(rate(results[split]) if split in results else "-" for split in ("val", "test")),
+            )
+    except (ZooError, CardError) as error:
+        raise BadInput(str(error)) from error
+    if not found:
+        raise BadInput(f"{folder}: holds no trained policies; tpsrl publish-skill puts runs there")
+    Console(width=max(Console().width, 110)).print(table)
+    if curves is not None:
+        try:
+            drawn = draw_curves(folder, curves)
+        except ZooError as error:
+            raise BadInput(str(error)) from error
+        if not drawn:
+            raise BadInput(f"--curves: {folder} keeps no curve of its policies; publish them anew from their runs")
+        click.echo(f"{curves}: {drawn} of {len(found)} policies; of the others no curve was kept")

@@ -1,0 +1,68 @@
+"""`tpsrl train-skill`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from hab.episodes import POLICIES
+from hab.observation_sets import DEFAULT, OBSERVATION_SETS
+from tpsrl.inputs import BadInput, Name
+
+
+@click.command("train-skill")
+@click.argument("skill", metavar="SKILL", type=Name("skill", POLICIES))
+@click.argument("overrides", nargs=-1)
+@click.option("--nav/--no-nav", default=True, show_default=True, help="Whether the skill may drive the base.")
+@click.option("--obs", default=DEFAULT, show_default=True, type=Name("observation set", tuple(OBSERVATION_SETS)))
+@click.option("--sim", default="mujoco", show_default=True, help="The simulator.")
+@click.option("--steps", type=click.IntRange(min=1), help="Of all environments together: train.total_steps.")
+@click.option("--out", type=Path, metavar="DIR", help="Default: outputs/train/SKILL_nav|nonav_OBS_TIME.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out, with its own configuration.")
+def train_skill_command(
+    skill: str,
+    overrides: tuple[str, ...],
+    nav: bool,
+    obs: str,
+    sim: str,
+    steps: int | None,
+    out: Path | None,
+    resume: bool,
+) -> None:
+    """Train a skill's policy. OVERRIDES are Hydra overrides of configs/train_skill.yaml, as train.num_envs=32.
+
+    Ctrl-C and SIGTERM save a checkpoint and end with exit code 0; --resume goes on. docs/training.md says more.
+    """
+    from configs.schema import ConfigError, load_train_config, override_key
+
+    task = {"skill": skill, "nav": nav, "obs": obs, "sim": sim}
+    keys = [override_key(override) for override in overrides]
+    for key, override in zip(keys, overrides, strict=True):
+        if key in (*task, "out"):
+            raise BadInput(f"bad override: {override}: the command line has an argument or option for {key}")
+    if steps is not None and "train.total_steps" in keys:
+        raise BadInput("--steps and train.total_steps say the same; give one of them")
+    if resume and out is None:
+        raise BadInput("--resume: name the run's folder with --out")
+    if resume and set(keys) - {"train.total_steps"}:
+        raise BadInput("--resume: the run's own configuration is used; only train.total_steps may be given anew")
+    settings = [f"{key}={value}" for key, value in task.items()] + list(overrides)
+    if steps is not None:
+        settings.append(f"train.total_steps={steps}")
+    try:
+        config = load_train_config(settings)
+    except ConfigError as error:
+        raise BadInput(str(error)) from error
+    from tpsrl.training import resumed_config, train_skill  # loads torch: bad input is answered before
+
+    if resume and out is not None:
+        fresh, config, context = config, resumed_config(out), click.get_current_context()
+        for option in task:
+            given, saved = getattr(fresh, option), getattr(config, option)
+            if given != saved and context.get_parameter_source(option) is not ParameterSource.DEFAULT:
+                raise BadInput(f"--resume: the run in {out} has {option}={saved}, not {given}")
+        if steps is not None or keys:
+            config.train.total_steps = fresh.train.total_steps
+    train_skill(config, out or Path(config.out), resume)
