@@ -41,6 +41,8 @@ BESIDE_SHARE, LIKE_SHARE = 0.55, 0.5
 """How many objects stand close beside another one, and how many of those beside one of their kind, if there is one."""
 HIDDEN_SHARE = {"drawer": 0.12, "fridge": 0.10}
 """How many of the objects that nobody asked for are in drawers and in the fridge."""
+FAR_APART_M = 0.4
+"""No two objects are as wide together, with a gap between them."""
 LAYER_M = 0.05
 """Objects so far above one another are on different boards."""
 HEAD_ROOM_M = 0.18
@@ -184,7 +186,9 @@ def fits(name: str, receptacle: Receptacle) -> bool:
 
 def apart(a: Spot, b: Spot, gap_m: float) -> bool:
     """Whether two spots leave a gap between them, and room for a hand where one has to get beside what is taller."""
-    away = math.dist(a.position[:2], b.position[:2])
+    away = math.hypot(a.position[0] - b.position[0], a.position[1] - b.position[1])
+    if away > FAR_APART_M:
+        return True
     model, other = object_model(a.object), object_model(b.object)
     if abs(a.position[2] - b.position[2]) > model.half_extents[2] + other.half_extents[2] + LAYER_M:
         return True

@@ -7,6 +7,7 @@ Reference: Calli et al., "The YCB Object and Model Set", 2015 (sizes and masses 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,8 +20,9 @@ from hab.scene import Geom, Quat, Rgba, Vec3, volume, yaw_of
 
 HOUSE_OBJECTS = 30
 """Objects in a house, as in HAB's Tidy House."""
-FEWEST_KINDS, MOST_KINDS, MOST_OF_A_KIND = 11, 16, 4
-"""How many different kinds a house holds, besides those that Set Table asks for, and how many of one."""
+FEWEST_KINDS, MOST_KINDS, MOST_OF_A_KIND, MOST_BOWLS = 13, 17, 4, 2
+"""How many different kinds a house holds, besides those that Set Table asks for, and how many of one; bowls are of many
+parts, which take time."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def is_object(name: str) -> bool:
     return object_kind(name) in OBJECTS
 
 
+@functools.cache
 def object_model(name: str) -> ObjectModel:
     """Return the model of an instance."""
     return OBJECTS[object_kind(name)]
@@ -78,7 +81,7 @@ def draw_objects(rng: np.random.Generator, split: str) -> tuple[str, ...]:
     counts.update(kinds[i] for i in few)
     while counts.total() < HOUSE_OBJECTS:
         kind = kinds[few[rng.integers(len(few))]]
-        counts[kind] += counts[kind] < MOST_OF_A_KIND
+        counts[kind] += counts[kind] < (MOST_BOWLS if kind == BOWL else MOST_OF_A_KIND)
     return tuple(f"{kind}-{number}" for kind in sorted(counts) for number in range(1, counts[kind] + 1))
 
 

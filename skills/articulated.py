@@ -93,6 +93,8 @@ class Articulated(SkillTask[ArticulatedState]):
     """Base, along the front from the handle."""
     fixed_boxes_m: ClassVar[tuple[tuple[Range, Range], ...]] = ()
     """Boxes without base movement, if they are others, the preferred first; y away from the hinge."""
+    fixed_corner_boxes_m: ClassVar[tuple[tuple[Range, Range], ...]] = ()
+    """The same of a fridge in a corner."""
     fixed_yaw_rad: ClassVar[float] = FIXED_YAW_MAX_RAD
     """How far off the handle a base looks that will not move."""
     rest_reward_per_m: ClassVar[float]
@@ -123,7 +125,8 @@ class Articulated(SkillTask[ArticulatedState]):
                 if abs(math.remainder(facing(handle, pose) - outward, math.tau)) < HANDOVER_RAD:
                     yield Start(replace(episode, robot=pose), goal)
             return
-        boxes = (not self.base_movement and self.fixed_boxes_m) or (
+        fixed = (against_wall(articulation) and self.fixed_corner_boxes_m) or self.fixed_boxes_m
+        boxes = (not self.base_movement and fixed) or (
             (_shrunk(self.box_x_m, SPAWN_REGION_SCALE), _shrunk(self.box_y_m, SPAWN_REGION_SCALE)),
         )
         mirrored = not self.base_movement and articulation.axis[2] > 0.0
@@ -297,6 +300,8 @@ class CloseFridge(Close):
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
     # From where the arm reaches the panel beside the handle until it is shut.
     fixed_boxes_m = ((0.68, 0.70), (-0.34, -0.26)), ((0.64, 0.74), (-0.5, -0.1))
+    # Nearer, the arm does not get round the door's edge; farther off, not to where it is shut.
+    fixed_corner_boxes_m = (((0.60, 0.68), (-0.12, 0.0)),)
 
 
 def state_reward(was: ArticulatedState, now: ArticulatedState) -> float:

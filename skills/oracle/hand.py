@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,11 @@ from scipy.spatial.transform import Rotation
 from hab.measures import base_to_world
 from hab.objects import is_object, object_model
 from hab.simulator import Simulator
+
+HAND_ASIDE_M = 0.08
+"""Half the hand's width, with some room."""
+CUP_CLEAR_M = 0.03
+"""The cup is so far from what it is to pass, from its middle."""
 
 
 def in_base(sim: Simulator, point: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -59,13 +65,24 @@ def cup_below(sim: Simulator, name: str, pitch: float) -> float:
     return object_in_cup(sim, name, pitch)[2] - (resting - model.half_height_m)
 
 
-def rise_over_others(sim: Simulator, name: str, position: NDArray[np.float64]) -> float:
-    """Return how far (m) an object at a position must be lifted to pass over what stands between it and the base."""
+@dataclass(frozen=True)
+class InFront:
+    """An object between a place and the base. Lengths in m."""
+
+    near_m: float
+    """How far from the place it begins."""
+    top_m: float
+    """How high it reaches, world."""
+
+
+def in_front(sim: Simulator, name: str, position: NDArray[np.float64], room_m: float) -> list[InFront]:
+    """Return what stands on the same surface between an object's position and the base, within `room_m` of its way."""
     x, y, _ = sim.base
-    bottom = float(position[2]) - object_model(name).half_height_m
+    mine = object_model(name)
+    bottom = float(position[2]) - mine.half_height_m
     way = np.array([x, y]) - position[:2]
     length = float(np.hypot(*way))
-    rise = 0.0
+    found = []
     others = tuple(other for other in sim.episode.objects if other not in (name, sim.held))
     for other, place in zip(others, sim.object_positions(others), strict=True):
         model = object_model(other)
@@ -73,11 +90,36 @@ def rise_over_others(sim: Simulator, name: str, position: NDArray[np.float64]) -
         aside = abs(float(way[0] * (place[1] - position[1]) - way[1] * (place[0] - position[0]))) / length
         if (
             0.0 < ahead < length
-            and aside < object_model(name).radius_m + model.radius_m + 0.03
+            and aside < model.radius_m + room_m
             and abs(place[2] - model.half_height_m - bottom) < 0.1
         ):
-            rise = max(rise, float(place[2]) + model.half_extents[2] - bottom + 0.03)
-    return rise
+            found.append(InFront(ahead - model.radius_m, float(place[2]) + model.half_extents[2]))
+    return found
+
+
+def rise_over_others(sim: Simulator, name: str, position: NDArray[np.float64]) -> float:
+    """Return how far (m) an object at a position must be lifted to pass over what stands between it and the base."""
+    mine = object_model(name)
+    bottom = float(position[2]) - mine.half_height_m
+    return max(
+        (other.top_m - bottom + 0.03 for other in in_front(sim, name, position, mine.radius_m + 0.03)), default=0.0
+    )
+
+
+def others_before(sim: Simulator, name: str, position: NDArray[np.float64]) -> float:
+    """Return how high (m) above an object's surface rises what the hand passes on its way to it."""
+    bottom = float(position[2]) - object_model(name).half_height_m
+    return max((other.top_m - bottom for other in in_front(sim, name, position, HAND_ASIDE_M)), default=0.0)
+
+
+def passes_over(sim: Simulator, name: str, position: NDArray[np.float64], pitch: float) -> bool:
+    """Whether a cup that comes at an object at a pitch (rad) passes over what stands before it."""
+    mine = object_model(name)
+    meets = float(position[2]) + min(mine.half_extents[2], thickness(name, pitch) * math.sin(pitch))
+    return all(
+        meets + max(0.0, other.near_m) * math.tan(pitch) > other.top_m + CUP_CLEAR_M
+        for other in in_front(sim, name, position, CUP_CLEAR_M)
+    )
 
 
 def hand_bottom(sim: Simulator) -> float:

@@ -16,7 +16,15 @@ from hab.arm import PAN_X_M, cup_pose, solve
 from hab.objects import object_model
 from hab.scene import Receptacle
 from hab.simulator import Simulator
-from skills.oracle.hand import cup_below, in_base, is_ball, object_in_cup, rise_over_others, upright_pitch
+from skills.oracle.hand import (
+    cup_below,
+    in_base,
+    is_ball,
+    object_in_cup,
+    others_before,
+    rise_over_others,
+    upright_pitch,
+)
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.reach import PITCHES, Reach, backed_off, choose_reach, pitches_for
@@ -78,6 +86,7 @@ class OraclePlace(Scripted):
             ahead_m=ahead,
             axis_rad=math.pi / 2.0,
             cup_at=cup_at,
+            others_m=others_before(sim, goal.object, position),
         )
         if sim.held and not there():
             # Where the arm alone does not quite get to, as near as it does.
