@@ -12,6 +12,8 @@ from hydra.errors import HydraException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from hab.episodes import FEWEST_OBJECTS
+from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import DEFAULT, OBSERVATION_SETS
 from pql_core.config import PqlConfig, check_network
 from ver_core.config import ConfigError, PolicyConfig, TrainConfig
@@ -26,6 +28,7 @@ WANDB_MODES = ("disabled", "offline", "online")
 class SimConfig:
     name: str = MISSING
     obs: str | None = None
+    objects: int | None = None
 
 
 @dataclass
@@ -236,6 +239,8 @@ def _check_eval(config: EvalConfig) -> None:
     chain, video = config.chain, config.video
     if config.sim.obs is not None and config.sim.obs not in OBSERVATION_SETS:
         raise ConfigError(f"sim.obs={config.sim.obs}: choose from {', '.join(OBSERVATION_SETS)}")
+    if config.sim.objects is not None and not FEWEST_OBJECTS <= config.sim.objects <= HOUSE_OBJECTS:
+        raise ConfigError(f"sim.objects={config.sim.objects}: choose from {FEWEST_OBJECTS} to {HOUSE_OBJECTS}")
     limits = {"episode_steps": chain.episode_steps, **{f"skill_steps.{s}": n for s, n in chain.skill_steps.items()}}
     for name, steps in limits.items():
         if steps is not None and steps < 1:

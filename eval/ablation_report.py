@@ -37,6 +37,7 @@ def summarize(ablation: Ablation) -> dict[str, Any]:
         "split": request.split,
         "seed": request.seed,
         "skills": ablation.skills,
+        "objects": request.objects,
         "obs": request.obs or "each policy's own",
         "interactions": list(names),
         "cells": {key: _cell(key, results, len(names)) for key, results in cells.items()},

@@ -21,9 +21,11 @@ from typing import Any, TypeVar
 
 from hab.actions import Action
 from hab.backend import SIMULATORS, make_simulator
-from hab.episodes import SCENARIOS, make_episode
+from hab.episodes import SCENARIOS, Episode, asked_kinds, is_unseen, load_scene, make_episode
+from hab.objects import HOUSE_OBJECTS, object_kind
 from hab.observation_sets import LASER
 from hab.scenario_env import MAX_STEPS
+from hab.scene import Scene
 from hab.simulator import SimulationError, Simulator
 from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill, seed_draws
 from planner.chain import TraceRow
@@ -58,6 +60,8 @@ class Request:
     """Control steps an episode of a scenario may take."""
     skill_steps: dict[str, int | None] = field(default_factory=dict)
     """Control steps a skill may take in the chain, by name; None or missing: the skill's own limit."""
+    objects: int = HOUSE_OBJECTS
+    """Objects in a scenario's house."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,13 @@ class EpisodeResult:
     steps: int
     trace: list[dict[str, Any]]
     """One row per skill call."""
+    kinds: tuple[str, ...] = ()
+    """Of objects and furniture that the episode is about (`hab.episodes.asked_kinds`)."""
+
+    @property
+    def asks_for_unseen(self) -> bool:
+        """Whether one of them is in houses of test alone."""
+        return any(map(is_unseen, self.kinds))
 
 
 @dataclass
@@ -131,7 +142,8 @@ def run_episode(request: Request, index: int) -> EpisodeResult:
 
 
 def _run_scenario(request: Request, index: int) -> EpisodeResult:
-    episode = make_episode(request.name, request.split, index)
+    episode = make_episode(request.name, request.split, index, objects=request.objects)
+    kinds = asked_kinds(load_scene(episode.scene_seed), episode.targets)
     limits = chain_limits(request.episode_steps, request.skill_steps)
     sim = cached_simulator(request.sim)
     stage, called = 0, PlanStep("", "", Goal((0.0, 0.0, 0.0)), "")
@@ -151,7 +163,7 @@ def _run_scenario(request: Request, index: int) -> EpisodeResult:
     except SimulationError:
         row = TraceRow(stage, called.skill, called.action, called.interaction, 0, sim.steps, "failed", UNSTABLE)
         return EpisodeResult(
-            index, episode.scene_seed, False, list(done), called.skill, UNSTABLE, sim.steps, [asdict(row)]
+            index, episode.scene_seed, False, list(done), called.skill, UNSTABLE, sim.steps, [asdict(row)], kinds
         )
     return EpisodeResult(
         index,
@@ -162,6 +174,7 @@ def _run_scenario(request: Request, index: int) -> EpisodeResult:
         result.reason,
         result.steps,
         result.trace_rows(),
+        kinds,
     )
 
 
@@ -179,11 +192,23 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
             row = play_skill(skill, env, cached_policies(agent, skill, request.obs)[skill])
         except SimulationError:
             row = TraceRow(0, skill, "", "", 0, task.sim.steps, "failed", UNSTABLE)
-        scene = task.sim.episode.scene_seed
+        scene, kinds = task.sim.episode.scene_seed, _goal_kinds(task.sim.scene, task.sim.episode, task.goal)
     finally:
         env.close()
     success = row.outcome == "success"
-    return EpisodeResult(index, scene, success, [], "" if success else skill, row.reason, row.end_step, [asdict(row)])
+    return EpisodeResult(
+        index, scene, success, [], "" if success else skill, row.reason, row.end_step, [asdict(row)], kinds
+    )
+
+
+def _goal_kinds(scene: Scene, episode: Episode, goal: Goal) -> tuple[str, ...]:
+    """Return the kinds that one call of a skill is about: its object, and where that is or is to be."""
+    if not goal.object:
+        return (scene.articulation(goal.articulation).kind,)
+    target = episode.target(goal.object)
+    ends = {target.start_pos: target.start_receptacle, target.goal_pos: target.goal_receptacle}
+    places = [ends[end] for end in (goal.position, goal.then) if end in ends]
+    return tuple(dict.fromkeys([object_kind(goal.object), *(scene.receptacle(place).kind for place in places)]))
 
 
 @lru_cache(maxsize=1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group
 from rich.table import Table
 
-from eval.evaluate import Evaluation
+from eval.evaluate import EpisodeResult, Evaluation
 from eval.statistics import wilson
 from hab.episodes import SCENARIOS, make_episode
 from planner.task_planner import interactions
@@ -44,10 +45,17 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
         "success": _rate(successes, len(results)),
         "success_ci95": _interval(successes, len(results)),
         "interactions": measured,
+        "objects": request.objects if scenario else None,
+        "seen": _share([r for r in results if not r.asks_for_unseen]),
+        "unseen": _share([r for r in results if r.asks_for_unseen]),
+        "by_kind": {kind: _share([r for r in results if kind in r.kinds]) for kind in _kinds(results)},
         "success_over_steps": _success_over_steps(evaluation),
         "steps": sum(r.steps for r in results),
         "seconds": round(evaluation.seconds, 1),
-        "episode_results": [{k: v for k, v in asdict(r).items() if k != "trace"} for r in results],
+        "episode_results": [
+            {**{k: v for k, v in asdict(r).items() if k != "trace"}, "asks_for_unseen": r.asks_for_unseen}
+            for r in results
+        ],
     }
 
 
@@ -70,6 +78,13 @@ def tables(evaluation: Evaluation) -> Group:
         success.add_section()
     success.add_row("whole task" if rows else request.name, *_cells(sum(r.success for r in results), len(results)))
 
+    unseen = [r for r in results if r.asks_for_unseen]
+    if unseen:
+        success.add_section()
+        for label, those in (("unseen kinds", unseen), ("seen alone", [r for r in results if r not in unseen])):
+            if those:
+                success.add_row(label, *_cells(sum(r.success for r in those), len(those)))
+
     parts: list[Any] = [success]
     causes = Counter((r.failed_skill, r.reason) for r in results if not r.success)
     if causes:
@@ -83,6 +98,22 @@ def tables(evaluation: Evaluation) -> Group:
     steps = sum(r.steps for r in results)
     parts.append(f"{steps} control steps in {evaluation.seconds:.1f} s ({steps / evaluation.seconds:.0f} steps/s)")
     return Group(*parts)
+
+
+def _kinds(results: Sequence[EpisodeResult]) -> list[str]:
+    return sorted({kind for r in results for kind in r.kinds})
+
+
+def _share(results: Sequence[EpisodeResult]) -> dict[str, Any] | None:
+    """Return how many of some episodes succeeded; None: there are none."""
+    if not results:
+        return None
+    successes = sum(r.success for r in results)
+    return {
+        "episodes": len(results),
+        "success": _rate(successes, len(results)),
+        "ci95": _interval(successes, len(results)),
+    }
 
 
 def _success_over_steps(evaluation: Evaluation) -> list[list[float]]:

@@ -18,20 +18,33 @@ from numpy.typing import NDArray
 
 from hab.layout import SPLIT_SEEDS, generate_scene
 from hab.navgrid import NavGrid
-from hab.objects import OBJECTS
-from hab.openings import opened_boxes, rotated
-from hab.scene import Receptacle, Scene, Vec3
+from hab.objects import BOWL, FRUITS, HOUSE_OBJECTS, UNSEEN, object_kind, object_model
+from hab.openings import opened_boxes, rotated, widest
+from hab.scene import Articulation, Receptacle, Scene, Vec3
+from hab.storage import UNSEEN_FURNITURE
 
 SCENARIOS = ("tidy_house", "prepare_groceries", "set_table")
 SKILLS = ("navigate", "pick", "place", "open_fridge", "close_fridge", "open_cabinet", "close_cabinet")
+FEWEST_OBJECTS = 5
+"""A house may hold no fewer in an evaluation: as many as Tidy House has targets."""
 POLICIES = (*SKILLS, "rearrange")
 """What a policy is trained for: a skill, or all at once (skills/rearrange.py)."""
 SPLITS = tuple(SPLIT_SEEDS)
 
 FRIDGE_START_RAD = 2.0
-"""The fridge's door where a scenario starts with it open."""
-OBJECT_GAP_M = 0.06
-"""Free space between two objects' bounding circles."""
+"""The fridge's door where a scenario starts with it open, or as far as it opens."""
+OBJECT_GAP_M = (0.02, 0.10)
+"""Free space between two objects' bounding circles: drawn for each, at least."""
+HAND_ROOM_M, STEM_M = 0.075, 0.09
+"""What rises higher than this above an object to be taken or put down leaves room for the gripper's half width."""
+BESIDE_SHARE, LIKE_SHARE = 0.55, 0.5
+"""How many objects stand close beside another one, and how many of those beside one of their kind, if there is one."""
+HIDDEN_SHARE = {"drawer": 0.12, "fridge": 0.10}
+"""How many of the objects that nobody asked for are in drawers and in the fridge."""
+FAR_APART_M = 0.4
+"""No two objects are as wide together, with a gap between them."""
+LAYER_M = 0.05
+"""Objects so far above one another are on different boards."""
 HEAD_ROOM_M = 0.18
 """Objects go only where this much stays free above them: the gripper's half thickness and some."""
 TOP_MAX_M = 1.06
@@ -43,10 +56,8 @@ APPROACH_ANGLES = (0.0, 0.35, -0.35, 0.7, -0.7)
 """Directions (rad off the receptacle's front) from which a robot may approach."""
 DOOR_ROOM_M = (0.20, 0.10, 0.0)
 """A robot that works beside an opened door keeps this much more from it, for its arm; less where that does not fit."""
-BOWL = "024_bowl"
-FRUITS = ("013_apple", "017_orange")
 _FRIDGE_MAX_HEIGHT_M = 0.15
-_ATTEMPTS = 200
+_ATTEMPTS, _ATTEMPTS_EACH = 200, 20
 
 
 @dataclass(frozen=True)
@@ -71,10 +82,13 @@ class Episode:
     robot: tuple[float, float, float]
     """Base x, y (m) and yaw (rad) in the world."""
     objects: dict[str, tuple[Vec3, float]]
-    """Every object of the apartment: centre of mass in the world and yaw."""
+    """Every object that is there: centre of mass in the world and yaw. All of the apartment's, unless fewer were asked
+    for (`make_episode`)."""
     joints: dict[str, float]
     """Start positions of the articulations that do not start closed."""
     targets: tuple[Target, ...]
+    redrawn: int = 0
+    """How often it was drawn again because something found no place (`make_episode`)."""
 
     def target(self, name: str) -> Target:
         """Return what is to be done with an object."""
@@ -101,15 +115,24 @@ def load_grid(seed: int) -> NavGrid:
 def _grid_beside_door(seed: int, room_m: float) -> NavGrid:
     """Return the grid of an apartment whose fridge stands open, with some room (m) round the door."""
     scene = load_scene(seed)
-    fridge = next(a.name for a in scene.articulations if a.kind == "fridge")
-    x, y, yaw, hx, hy = opened_boxes(scene, {fridge: FRIDGE_START_RAD})[0]
+    fridge = next(a for a in scene.articulations if a.kind == "fridge")
+    x, y, yaw, hx, hy = opened_boxes(scene, {fridge.name: fridge_start(fridge)})[0]
     return load_grid(seed).with_boxes([(x, y, yaw, hx + room_m, hy + room_m)])
 
 
-def make_episode(scenario: str, split: str, index: int) -> Episode:
+def fridge_start(fridge: Articulation) -> float:
+    """Return where a scenario's fridge is that starts open (rad)."""
+    return min(FRIDGE_START_RAD, widest(fridge))
+
+
+def make_episode(scenario: str, split: str, index: int, objects: int = HOUSE_OBJECTS) -> Episode:
     """Return one episode of a scenario.
 
-    Consecutive indices visit the split's apartments in turn. Raises `ValueError` for an unknown scenario or split.
+    Consecutive indices visit the split's apartments in turn. Everything is drawn together, and again, with everything
+    anew, where something finds no free place at a distance to drive to; what is drawn again was not played, so no
+    outcome has a say in it. `objects`: play the same episode with only so many, the targets among them.
+
+    Raises `ValueError` for an unknown scenario or split, or fewer objects than targets.
     """
     if scenario not in SCENARIOS:
         raise ValueError(f"unknown scenario {scenario!r}; choose from {', '.join(SCENARIOS)}")
@@ -117,15 +140,29 @@ def make_episode(scenario: str, split: str, index: int) -> Episode:
     scene, grid = load_scene(seed), load_grid(seed)
     for attempt in range(_ATTEMPTS):
         rng = np.random.default_rng([SCENARIOS.index(scenario), SPLITS.index(split), index, attempt])
-        layout = Layout(scene, grid, rng, grid, DOOR_ROOM_M[attempt * len(DOOR_ROOM_M) // _ATTEMPTS])
+        layout = Layout(scene, grid, rng, grid, DOOR_ROOM_M[min(attempt // _ATTEMPTS_EACH, len(DOOR_ROOM_M) - 1)])
         try:
             targets = _DRAWS[scenario](layout)
             layout.add_clutter()
             robot = layout.draw_robot()
         except Unsolvable:
             continue
-        return Episode(scenario, split, index, seed, robot, layout.objects, layout.joints, tuple(targets))
+        if not len(targets) <= objects <= len(layout.objects):
+            raise ValueError(f"objects={objects}: {scenario} plays with {len(targets)} to {len(layout.objects)}")
+        kept = dict(list(layout.objects.items())[:objects])
+        return Episode(scenario, split, index, seed, robot, kept, layout.joints, tuple(targets), attempt)
     raise RuntimeError(f"no {scenario} episode fits apartment {seed} ({split} {index})")
+
+
+def asked_kinds(scene: Scene, targets: Sequence[Target]) -> tuple[str, ...]:
+    """Return the kinds of objects and furniture that some targets have to do with, each once, in order."""
+    places = [scene.receptacle(name).kind for t in targets for name in (t.start_receptacle, t.goal_receptacle)]
+    return tuple(dict.fromkeys([*(object_kind(t.object) for t in targets), *places]))
+
+
+def is_unseen(kind: str) -> bool:
+    """Whether a kind of object or furniture is in houses of test alone."""
+    return kind in UNSEEN or kind in UNSEEN_FURNITURE
 
 
 def scene_seed(split: str, index: int) -> int:
@@ -138,16 +175,44 @@ def scene_seed(split: str, index: int) -> int:
     return seeds[index % len(seeds)]
 
 
+def fits(name: str, receptacle: Receptacle) -> bool:
+    """Whether an object may stand on a receptacle: low enough to be lifted there, and with room above for a hand."""
+    model = object_model(name)
+    height = 2.0 * model.half_extents[2]
+    if receptacle.center[2] + (model.half_height_m if receptacle.under_board else height) > TOP_MAX_M:
+        return False
+    return receptacle.clearance_m >= height + (0.0 if receptacle.kind == "drawer" else HEAD_ROOM_M)
+
+
+def apart(a: Spot, b: Spot, gap_m: float) -> bool:
+    """Whether two spots leave a gap between them, and room for a hand where one has to get beside what is taller."""
+    away = math.hypot(a.position[0] - b.position[0], a.position[1] - b.position[1])
+    if away > FAR_APART_M:
+        return True
+    model, other = object_model(a.object), object_model(b.object)
+    if abs(a.position[2] - b.position[2]) > model.half_extents[2] + other.half_extents[2] + LAYER_M:
+        return True
+    if away <= model.radius_m + other.radius_m + gap_m:
+        return False
+    rise = b.position[2] + other.half_extents[2] - a.position[2] - model.half_extents[2]
+    if a.asked and rise > STEM_M and away <= other.radius_m + HAND_ROOM_M:
+        return False
+    return not (b.asked and -rise > STEM_M and away <= model.radius_m + HAND_ROOM_M)
+
+
 def lies_on(scene: Scene, place: Sequence[float]) -> Receptacle | None:
     """Return the receptacle on which an object lies whose centre is there (m, world); None: on none."""
-    x, y, z = place
-    found = (r for r in scene.receptacles if _holds(r, (x, y)) and 0.0 < z - r.center[2] < r.clearance_m)
+    z = place[2]
+    found = (r for r in scene.receptacles if holds(r, place))
     return min(found, key=lambda r: z - r.center[2], default=None)
 
 
-def _holds(receptacle: Receptacle, place: Sequence[float]) -> bool:
-    """Whether a place lies on a receptacle's usable rectangle, to a millimetre."""
-    local = np.abs(rotated(-receptacle.yaw, np.subtract(place, receptacle.center[:2])))
+def holds(receptacle: Receptacle, place: Sequence[float]) -> bool:
+    """Whether an object lies on a receptacle whose centre is there (m, world): over its usable rectangle, to a
+    millimetre, and under what is above it."""
+    if not 0.0 < place[2] - receptacle.center[2] < receptacle.clearance_m:
+        return False
+    local = np.abs(rotated(-receptacle.yaw, np.subtract(place[:2], receptacle.center[:2])))
     return bool((local <= np.add(receptacle.half_extents, 1e-3)).all())
 
 
@@ -207,6 +272,17 @@ def _free_places(
     return places[:count].copy()
 
 
+@dataclass(frozen=True)
+class Spot:
+    """A place in use: by an object that is there, or that is to be."""
+
+    object: str
+    position: Vec3
+    receptacle: str
+    asked: bool
+    """Whether a hand has to get there."""
+
+
 @dataclass
 class Layout:
     """Places objects one by one; what is placed keeps its distance from what is there, starts and goals alike."""
@@ -219,57 +295,78 @@ class Layout:
     door_room_m: float
     objects: dict[str, tuple[Vec3, float]] = field(default_factory=dict)
     joints: dict[str, float] = field(default_factory=dict)
-    taken: list[tuple[float, float, float, float]] = field(default_factory=list)
-    """x, y, z and bounding radius of every spot in use."""
+    taken: list[Spot] = field(default_factory=list)
 
     def receptacles(self, *kinds: str) -> list[Receptacle]:
         """Return the receptacles of the kinds named, or all that are open to the room."""
         return [r for r in self.scene.receptacles if (r.kind in kinds if kinds else r.articulation == "")]
 
-    def spot(self, name: str, receptacles: Sequence[Receptacle]) -> tuple[Receptacle, Vec3]:
-        """Draw a free, reachable spot for an object on one of the receptacles."""
-        model = OBJECTS[name]
+    def spot(self, name: str, receptacles: Sequence[Receptacle], asked: bool) -> tuple[Receptacle, Vec3]:
+        """Draw a free spot for an object on one of the receptacles; one that is `asked` for can be reached."""
+        fitting = [r for r in receptacles if fits(name, r)]
+        if not fitting:
+            raise Unsolvable
         for _ in range(40):
-            receptacle = receptacles[int(self.rng.integers(len(receptacles)))]
-            height = 2.0 * model.half_extents[2]
-            in_drawer = receptacle.kind == "drawer"
-            if receptacle.center[2] + (model.half_height_m if receptacle.under_board else height) > TOP_MAX_M:
-                continue
-            if receptacle.clearance_m < height + (0.0 if in_drawer else HEAD_ROOM_M):
-                continue
-            u, v = self.rng.uniform(-1.0, 1.0, 2) * receptacle.half_extents
-            cos, sin = math.cos(receptacle.yaw), math.sin(receptacle.yaw)
-            x = receptacle.center[0] + cos * u - sin * v
-            y = receptacle.center[1] + sin * u + cos * v
-            z = receptacle.center[2] + model.half_height_m
-            if all(
-                math.hypot(x - tx, y - ty) > model.radius_m + radius + OBJECT_GAP_M or abs(z - tz) > 0.25
-                for tx, ty, tz, radius in self.taken
-            ) and approachable(self.grid if receptacle.kind == "fridge" else self.outside, receptacle, (x, y)):
-                self.taken.append((x, y, z, model.radius_m))
-                return receptacle, (x, y, z)
+            near = self._neighbour(name, fitting) if self.rng.random() < BESIDE_SHARE else None
+            if near is None:
+                receptacle = fitting[int(self.rng.integers(len(fitting)))]
+                local = self.rng.uniform(-1.0, 1.0, 2) * receptacle.half_extents
+            else:
+                receptacle, local = near
+            x, y = (np.array(receptacle.center[:2]) + rotated(receptacle.yaw, local)).tolist()
+            spot = Spot(name, (x, y, receptacle.center[2] + object_model(name).half_height_m), receptacle.name, asked)
+            gap = OBJECT_GAP_M[0] if near is not None else float(self.rng.uniform(*OBJECT_GAP_M))
+            grid = self.grid if receptacle.kind == "fridge" else self.outside
+            if all(apart(spot, other, gap) for other in self.taken) and (
+                not asked or approachable(grid, receptacle, (x, y))
+            ):
+                self.taken.append(spot)
+                return receptacle, spot.position
         raise Unsolvable
 
-    def put(self, name: str, receptacles: Sequence[Receptacle]) -> tuple[Receptacle, Vec3]:
+    def _neighbour(self, name: str, receptacles: Sequence[Receptacle]) -> tuple[Receptacle, NDArray[np.float64]] | None:
+        """Draw a place (m, on a receptacle) beside something that is there, or before or behind it; None: there is
+        nothing, or no room."""
+        rng, found = self.rng, {r.name: r for r in receptacles}
+        there = [spot for spot in self.taken if spot.receptacle in found]
+        like = [spot for spot in there if object_kind(spot.object) == object_kind(name)]
+        there = like if like and rng.random() < LIKE_SHARE else there
+        if not there:
+            return None
+        other = there[int(rng.integers(len(there)))]
+        receptacle = found[other.receptacle]
+        away = object_model(name).radius_m + object_model(other.object).radius_m + float(rng.uniform(*OBJECT_GAP_M))
+        # Side by side, mostly; give or take.
+        angle = rng.uniform(-0.3, 0.3) + rng.choice((0.0, math.pi)) + (math.pi / 2 if rng.random() < 0.7 else 0.0)
+        local = rotated(-receptacle.yaw, np.subtract(other.position[:2], receptacle.center[:2]))
+        local = local + away * np.array([math.cos(angle), math.sin(angle)])
+        return (receptacle, local) if bool((np.abs(local) <= receptacle.half_extents).all()) else None
+
+    def put(self, name: str, receptacles: Sequence[Receptacle], asked: bool = False) -> tuple[Receptacle, Vec3]:
         """Place an object at a drawn spot with a drawn yaw."""
-        receptacle, position = self.spot(name, receptacles)
+        receptacle, position = self.spot(name, receptacles, asked)
         self.objects[name] = (position, float(self.rng.uniform(-math.pi, math.pi)))
         return receptacle, position
 
     def target(self, name: str, starts: Sequence[Receptacle], goals: Sequence[Receptacle]) -> Target:
         """Draw an object's start and, on another receptacle, its goal."""
-        start, start_pos = self.put(name, starts)
-        goal, goal_pos = self.spot(name, [r for r in goals if r.name != start.name])
+        start, start_pos = self.put(name, starts, asked=True)
+        goal, goal_pos = self.spot(name, [r for r in goals if r.name != start.name], asked=True)
         return Target(name, start.name, goal.name, start_pos, goal_pos)
 
     def draw_objects(self, count: int, names: Sequence[str]) -> list[str]:
         return [str(name) for name in self.rng.permutation(list(names))[:count]]
 
     def add_clutter(self) -> None:
-        """Put the objects that nobody asked for on open receptacles."""
-        for name in OBJECTS:
-            if name not in self.objects:
-                self.put(name, self.receptacles())
+        """Put the objects that nobody asked for on open receptacles, some in drawers and in the fridge."""
+        kinds, shares = list(HIDDEN_SHARE), list(HIDDEN_SHARE.values())
+        left = [name for name in self.scene.objects if name not in self.objects]
+        for name in self.draw_objects(len(left), left):
+            place = int(self.rng.choice(len(kinds) + 1, p=[*shares, 1.0 - sum(shares)]))
+            try:
+                self.put(name, self.receptacles(*kinds[place : place + 1]))
+            except Unsolvable:
+                self.put(name, self.receptacles(*kinds) if place == len(kinds) else self.receptacles())
 
     def draw_robot(self) -> tuple[float, float, float]:
         """Draw a start pose with room to turn with the arm at rest."""
@@ -282,17 +379,17 @@ class Layout:
 
 def _tidy_house(layout: Layout) -> list[Target]:
     """Five objects between open receptacles."""
-    names = layout.draw_objects(5, list(OBJECTS))
+    names = layout.draw_objects(5, layout.scene.objects)
     return [layout.target(name, layout.receptacles(), layout.receptacles()) for name in names]
 
 
 def _prepare_groceries(layout: Layout) -> list[Target]:
     """Two objects from the counter into the open fridge and one out of it, or the other way round."""
-    fridge = next(a.name for a in layout.scene.articulations if a.kind == "fridge")
-    layout.joints[fridge] = FRIDGE_START_RAD
+    fridge = next(a for a in layout.scene.articulations if a.kind == "fridge")
+    layout.joints[fridge.name] = fridge_start(fridge)
     layout.grid = _grid_beside_door(layout.scene.seed, 0.0)
     layout.outside = _grid_beside_door(layout.scene.seed, layout.door_room_m)
-    low = [name for name, model in OBJECTS.items() if 2.0 * model.half_extents[2] <= _FRIDGE_MAX_HEIGHT_M]
+    low = [n for n in layout.scene.objects if 2.0 * object_model(n).half_extents[2] <= _FRIDGE_MAX_HEIGHT_M]
     counter, shelves = layout.receptacles("counter"), layout.receptacles("fridge")
     into = [True, True, False] if layout.rng.random() < 0.5 else [False, False, True]
     return [
@@ -303,10 +400,11 @@ def _prepare_groceries(layout: Layout) -> list[Target]:
 
 def _set_table(layout: Layout) -> list[Target]:
     """The bowl from a closed drawer and a fruit from the closed fridge to the dining table."""
-    table = layout.receptacles("table")
-    fruit = FRUITS[int(layout.rng.integers(len(FRUITS)))]
+    table, objects = layout.receptacles("table"), layout.scene.objects
+    [bowl] = layout.draw_objects(1, [name for name in objects if object_kind(name) == BOWL])
+    [fruit] = layout.draw_objects(1, [name for name in objects if object_kind(name) in FRUITS])
     return [
-        layout.target(BOWL, layout.receptacles("drawer"), table),
+        layout.target(bowl, layout.receptacles("drawer"), table),
         layout.target(fruit, layout.receptacles("fridge"), table),
     ]
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
 from hab.furniture import BLACK, BOARD_REACH_M, EDGE_M, REACH_M, STEEL, WHITE, Frame, Piece, Style, shade
 from hab.scene import Articulation, Geom, Rgba, Vec3
 
@@ -9,12 +14,18 @@ COUNTER_DEPTH_M = 0.60
 COUNTER_MODULES = 5
 """Drawers, oven, drawers, sink, drawers."""
 DRAWER_COLUMNS = (0, 2, 4)
-DRAWER_ROWS_M = (0.74, 0.50)
-"""Heights of the drawers' centres."""
+DRAWERS_M, DRAWERS_APART_M = (0.387, 0.853), 0.014
+"""From where up to where the two drawers of a column reach, and what is between them."""
+UPPER_HALF_M = (0.092, 0.134)
+"""Half the height of a column's upper drawer; the lower one has the rest."""
+MODULE_SHARE = (0.86, 1.14)
+"""How wide a module is, by what it would be if all were the same."""
 DRAWER_RANGE_M = (0.0, 0.5)
 FRIDGE_SIZE_M = (0.70, 0.75, 1.75)
 """Depth (door included), width, height."""
 FRIDGE_RANGE_RAD = (0.0, 2.3)
+WALL_STOP_RAD = 1.35
+"""So far the door opens that has a wall beside its hinge: a stop keeps the handle a hand's breadth off the wall."""
 HANDLE_HEIGHT_M = 0.92
 """Centre of the fridge's handle: near shoulder height, where the arm has the most room to draw it along its arc."""
 FRIDGE_SHELVES_M = (0.66, 0.98, 1.31)
@@ -24,10 +35,33 @@ _FRONT_X = COUNTER_DEPTH_M / 2 - 0.02
 """Front face of the carcass; the drawers' fronts lie before it, under the edge of the top."""
 
 
-def counter(frame: Frame, name: str, width: float, height: float, style: Style) -> Piece:
+@dataclass(frozen=True)
+class Modules:
+    """What differs from counter to counter."""
+
+    widths: tuple[float, ...]
+    """(5,) of the modules (m)."""
+    uppers: tuple[float, ...]
+    """(3,) half the heights of the upper drawers (m), by column."""
+
+    @property
+    def middles(self) -> tuple[float, ...]:
+        """(5,) where the modules' middles are along the counter (local y, m)."""
+        ends = list(itertools.accumulate(self.widths, initial=-sum(self.widths) / 2))
+        return tuple((a + b) / 2 for a, b in itertools.pairwise(ends))
+
+
+def draw_modules(rng: np.random.Generator, width: float) -> Modules:
+    """Divide a counter of that width (m)."""
+    shares = rng.uniform(*MODULE_SHARE, COUNTER_MODULES)
+    uppers = rng.uniform(*UPPER_HALF_M, len(DRAWER_COLUMNS))
+    return Modules(tuple((width * shares / shares.sum()).tolist()), tuple(uppers.tolist()))
+
+
+def counter(frame: Frame, name: str, height: float, modules: Modules, style: Style) -> Piece:
     """A counter along a wall: five modules, three of them with two drawers each, whose tops are free for objects."""
     piece = Piece(name, frame)
-    depth, module = COUNTER_DEPTH_M, width / COUNTER_MODULES
+    depth, width = COUNTER_DEPTH_M, sum(modules.widths)
     slab, low, plinth = 0.04, 0.375, 0.10
     under = height - slab
     body_x = (_FRONT_X - depth / 2) / 2
@@ -41,8 +75,7 @@ def counter(frame: Frame, name: str, width: float, height: float, style: Style) 
     for i, sy in enumerate((1, -1)):
         pos = (body_x, sy * (width - _PANEL) / 2, (low + under) / 2)
         piece.box(f"side_{i}", pos, (body_depth, _PANEL, under - low), carcass)
-    for column in range(COUNTER_MODULES):
-        y = (column - 2) * module
+    for column, (y, module) in enumerate(zip(modules.middles, modules.widths, strict=True)):
         if column in DRAWER_COLUMNS:
             piece.box(
                 f"kick_{column}", (_FRONT_X + 0.008, y, 0.237), (0.016, module - 0.01, 0.265), style.front, "", False
@@ -50,19 +83,19 @@ def counter(frame: Frame, name: str, width: float, height: float, style: Style) 
             strip = (depth / 2 - REACH_M, depth / 2 - EDGE_M)
             left, right = max(y - module / 2, EDGE_M - width / 2), min(y + module / 2, width / 2 - EDGE_M)
             piece.surface("counter", strip, (left, right), height, 0.6, name=f"{name}_{column // 2}")
-            _drawer_column(piece, column, module, style)
+            _drawer_column(piece, column, y, module, modules.uppers[column // 2], style)
         else:
             pos = (body_x, y, (low + under) / 2)
             piece.box(f"module_{column}", pos, (body_depth, module, under - low), carcass)
             (_oven if column == 1 else _sink)(piece, y, module, height, style)
-    _wall_fittings(piece, width, module, height, style)
+    _wall_fittings(piece, modules, height, style)
     return piece
 
 
-def fridge(frame: Frame, name: str, hinge: int, style: Style) -> Piece:
+def fridge(frame: Frame, name: str, hinge: int, at_wall: bool, style: Style) -> Piece:
     """A fridge: a hollow body `NAME_body` with three shelves and one door `NAME`.
 
-    The door is hinged at local y = `hinge` * half width; `hinge` is +1 or -1.
+    The door is hinged at local y = `hinge` * half width; `hinge` is +1 or -1. `at_wall`: a wall stands there.
     """
     piece = Piece(f"{name}_body", frame)
     depth, width, height = FRIDGE_SIZE_M
@@ -97,11 +130,11 @@ def fridge(frame: Frame, name: str, hinge: int, style: Style) -> Piece:
             name=f"{name}_{i}",
             articulation=name,
         )
-    piece.articulations.append(_fridge_door(piece, name, hinge, front, shell))
+    piece.articulations.append(_fridge_door(piece, name, hinge, at_wall, front, shell))
     return piece
 
 
-def _fridge_door(piece: Piece, name: str, hinge: int, front: float, rgba: Rgba) -> Articulation:
+def _fridge_door(piece: Piece, name: str, hinge: int, at_wall: bool, front: float, rgba: Rgba) -> Articulation:
     """The door; its link frame is the centre of the closed panel."""
     _, width, height = FRIDGE_SIZE_M
     bottom, thick = 0.50, 0.05
@@ -132,7 +165,7 @@ def _fridge_door(piece: Piece, name: str, hinge: int, front: float, rgba: Rgba) 
         (wx, wy, z),
         piece.frame.yaw,
         (0.0, 0.0, float(side)),
-        FRIDGE_RANGE_RAD,
+        (FRIDGE_RANGE_RAD[0], WALL_STOP_RAD) if at_wall else FRIDGE_RANGE_RAD,
         geoms,
         geoms[1].name,
         geoms[1].pos,
@@ -140,17 +173,20 @@ def _fridge_door(piece: Piece, name: str, hinge: int, front: float, rgba: Rgba) 
     )
 
 
-def _drawer_column(piece: Piece, column: int, module: float, style: Style) -> None:
+def _drawer_column(piece: Piece, column: int, y: float, module: float, upper: float, style: Style) -> None:
     """Two drawers, one above the other, with the surfaces of their front halves."""
-    y = (column - 2) * module
     # End modules have the counter's side panel inside of their width.
     inner = module - (_PANEL if column in (0, 4) else 0.0)
     shift = _PANEL / 2 if column == 0 else -_PANEL / 2 if column == 4 else 0.0
-    for row, z in enumerate(DRAWER_ROWS_M):
-        index = (column // 2) * len(DRAWER_ROWS_M) + row
+    bottom, top = DRAWERS_M
+    lower = (top - bottom - DRAWERS_APART_M) / 2 - upper
+    for row, (half, z) in enumerate(((upper, top - upper), (lower, bottom + lower))):
+        index = (column // 2) * 2 + row
         name = f"drawer_{index}"
         box_width = inner - 0.024
-        geoms, floor = _drawer_geoms(name, module - 0.008, box_width, -shift if piece.frame.flip else shift, style)
+        geoms, floor = _drawer_geoms(
+            name, module - 0.008, box_width, half, -shift if piece.frame.flip else shift, style
+        )
         wx, wy = piece.frame.point(_FRONT_X + 0.012, y)
         handle = next(g for g in geoms if g.name.endswith("/handle"))
         piece.articulations.append(
@@ -175,23 +211,24 @@ def _drawer_column(piece: Piece, column: int, module: float, style: Style) -> No
             (front - 0.23, front - 0.08),
             (middle - half_y, middle + half_y),
             z + floor,
-            0.17,
+            half - floor - 0.025,
             name=f"{name}_inside",
             articulation=name,
         )
 
 
 def _drawer_geoms(
-    name: str, front_width: float, width: float, shift: float, style: Style
+    name: str, front_width: float, width: float, half: float, shift: float, style: Style
 ) -> tuple[tuple[Geom, ...], float]:
-    """Geoms of one drawer in its link frame (centre of its front panel) and the height of its floor there."""
-    length, wall, bottom = 0.50, 0.012, -0.082
-    back, side_top = -0.012 - length, bottom + 0.14
+    """Geoms of one drawer in its link frame (centre of its front panel, `half` as high) and the height of its floor
+    there."""
+    length, wall, bottom = 0.50, 0.012, 0.031 - half
+    back, side_top = -0.012 - length, half - 0.055
     x, z = (back - 0.012) / 2, (bottom + side_top) / 2
     inside: Rgba = (0.86, 0.80, 0.70, 1.0)
     half_side = (side_top - bottom) / 2
     geoms = (
-        Geom(f"{name}/front", "box", (-0.002, 0, 0), (0.010, front_width / 2, 0.113), style.front),
+        Geom(f"{name}/front", "box", (-0.002, 0, 0), (0.010, front_width / 2, half), style.front),
         Geom(f"{name}/bottom", "box", (x, shift, bottom - wall / 2), (length / 2, width / 2, wall / 2), inside),
         Geom(f"{name}/left", "box", (x, shift + (width - wall) / 2, z), (length / 2, wall / 2, half_side), inside),
         Geom(f"{name}/right", "box", (x, shift - (width - wall) / 2, z), (length / 2, wall / 2, half_side), inside),
@@ -226,19 +263,21 @@ def _sink(piece: Piece, y: float, module: float, height: float, style: Style) ->
     piece.box("spout", (-0.18, y, height + 0.27), (0.16, 0.022, 0.022), STEEL, "steel", False)
 
 
-def _wall_fittings(piece: Piece, width: float, module: float, height: float, style: Style) -> None:
+def _wall_fittings(piece: Piece, modules: Modules, height: float, style: Style) -> None:
     """Backsplash and wall cabinets on both sides of the hood."""
-    back = -COUNTER_DEPTH_M / 2
+    back, width = -COUNTER_DEPTH_M / 2, sum(modules.widths)
     piece.box(
         "backsplash", (back + 0.004, 0, (height + 1.55) / 2), (0.008, width, 1.55 - height), WHITE, "tiles", False
     )
     # Module 0 is left of the hood, modules 2-4 are right of it.
-    for i, (first, count) in enumerate(((0, 1), (2, 3))):
-        y = (first + (count - 1) / 2 - 2) * module
-        piece.box(f"wall_cabinet_{i}", (back + 0.165, y, 1.90), (0.33, count * module, 0.70), shade(style.front, 0.9))
-        for j in range(count):
-            pos = (back + 0.338, (first + j - 2) * module, 1.90)
-            piece.box(f"wall_door_{first + j}", pos, (0.016, module - 0.01, 0.68), style.front, "", False)
+    for i, columns in enumerate(((0,), (2, 3, 4))):
+        wide = sum(modules.widths[column] for column in columns)
+        y = (modules.middles[columns[0]] - modules.widths[columns[0]] / 2) + wide / 2
+        piece.box(f"wall_cabinet_{i}", (back + 0.165, y, 1.90), (0.33, wide, 0.70), shade(style.front, 0.9))
+        for column in columns:
+            pos = (back + 0.338, modules.middles[column], 1.90)
+            size = (0.016, modules.widths[column] - 0.01, 0.68)
+            piece.box(f"wall_door_{column}", pos, size, style.front, "", False)
 
 
 def _link_box(name: str, pos: Vec3, half: Vec3, rgba: Rgba) -> Geom:

@@ -11,15 +11,17 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from hab import bedroom, furniture, kitchen
+from hab import bedroom, furniture, kitchen, storage
 from hab.furniture import Frame, Piece, Style
 from hab.navgrid import NavGrid
+from hab.objects import draw_objects
 from hab.palette import draw_style
 from hab.placing import TRIES, Item, Placer, back_zone, bounds, front_zone, overlap
-from hab.rooms import HousePlan, Rect, Room, plan_house, walls
+from hab.rooms import PLANS, HousePlan, Rect, Room, walls
 from hab.scene import Receptacle, Scene
 
 SPLIT_SEEDS: dict[str, range] = {"train": range(0, 1000), "val": range(1000, 1040), "test": range(2000, 2040)}
@@ -27,7 +29,13 @@ SPLIT_SEEDS: dict[str, range] = {"train": range(0, 1000), "val": range(1000, 104
 
 FRONT_M = 1.15
 """Free depth in front of a surface."""
-COUNTER_FRONT_M, FRIDGE_FRONT_M = 1.35, 1.6
+COUNTER_FRONT_M, FRIDGE_FRONT_M, CORNER_FRONT_M = 1.5, 1.7, 1.8
+CORNER_GAP_M = (0.056, 0.085)
+"""Between a fridge in a corner and the wall beside it."""
+DESK_SHARE, SHELF_SHARE = 0.75, 0.85
+STORAGE_SHARES = {"sideboard": 0.6, "side_table": 0.55, "armchair": 0.55, "wash_stand": 0.9}
+"""How many houses have a desk, a shelf, each of `hab.storage.SEEN_FURNITURE`, if there is room; a wash stand stands in
+bathrooms alone."""
 PASSAGE_RADIUS_M = 0.48
 """A disc of this radius gets to every surface: passages are about 1 m wide."""
 TURN_M = 0.62
@@ -40,17 +48,31 @@ FACING_SLACK_M = 1.4
 FLOORS = ("wood_floor", "dark_floor", "tile_floor")
 
 
+def split_of(seed: int) -> str:
+    """Return the split that an apartment is of; those of none are as in train."""
+    return next((split for split, seeds in SPLIT_SEEDS.items() if seed in seeds), "train")
+
+
+def fridge_at_wall(seed: int) -> bool:
+    """Whether an apartment's fridge stands in a corner: in every third of each split, however often it is redrawn."""
+    return seed % 3 == 0
+
+
 @functools.lru_cache(maxsize=32)
 def generate_scene(seed: int) -> Scene:
     """The apartment of a seed (any non-negative integer)."""
     rng = np.random.default_rng(seed)
+    split = split_of(seed)
+    # What kind of house it is stays as drawn; sizes and places are drawn again until a robot can live there.
+    draw_plan = PLANS[rng.integers(len(PLANS))]
+    objects = draw_objects(rng, split)
     while True:
-        plan = plan_house(rng)
+        plan = draw_plan(rng)
         style = draw_style(rng)
-        house = _House(plan, style, rng=rng)
+        house = _House(plan, style, split, fridge_at_wall(seed), rng=rng)
         if not house.furnish():
             continue
-        scene, rooms = house.build(seed, str(rng.choice(FLOORS, p=(0.5, 0.3, 0.2))))
+        scene, rooms = house.build(seed, str(rng.choice(FLOORS, p=(0.5, 0.3, 0.2))), objects)
         if _liveable(scene, rooms):
             return scene
 
@@ -61,6 +83,8 @@ class _House(Placer):
 
     plan: HousePlan
     style: Style
+    split: str
+    fridge_at_wall: bool
 
     def furnish(self) -> bool:
         """Place everything; False where something necessary found no place."""
@@ -72,15 +96,19 @@ class _House(Placer):
             and self._dining(rooms["kitchen"])
             and self._living(rooms["living"])
             and self._bedroom(rooms["bedroom"])
-            and self._desk((work, rooms["bedroom"], rooms["living"]))
-            and self._shelf((rooms["living"], work, rooms["kitchen"]))
         )
+        if ok:
+            if self.rng.random() < DESK_SHARE:
+                self._desk((work, rooms["bedroom"], rooms["living"]))
+            if self.rng.random() < SHELF_SHARE:
+                self._shelf((rooms["living"], work, rooms["kitchen"]))
+            ok = self._storage(rooms)
         if ok:
             self._clutter(rooms)
             self._on_walls()
         return ok
 
-    def build(self, seed: int, floor: str) -> tuple[Scene, list[Rect]]:
+    def build(self, seed: int, floor: str, objects: tuple[str, ...]) -> tuple[Scene, list[Rect]]:
         """Turn the plan into geometry in the world; also gives the rooms' floors there."""
         mirror, turns = bool(self.rng.integers(2)), int(self.rng.integers(4))
         place = functools.partial(_to_world, width=self.plan.width, depth=self.plan.depth, mirror=mirror, turns=turns)
@@ -94,40 +122,51 @@ class _House(Placer):
             tuple(itertools.chain.from_iterable(piece.articulations for piece in pieces)),
             tuple(itertools.chain.from_iterable(piece.receptacles for piece in pieces)),
             floor,
+            objects,
         )
         return scene, [bounds(house, room.rect) for room in self.plan.rooms]
 
     # Rooms -------------------------------------------------------------------------------------------------------
 
     def _kitchen(self, room: Room) -> bool:
-        """Counter and fridge side by side along one wall."""
+        """Counter and fridge side by side along one wall, the fridge perhaps in a corner."""
         rng, depth = self.rng, kitchen.COUNTER_DEPTH_M
         fridge_depth, fridge_width, _ = kitchen.FRIDGE_SIZE_M
+        at_wall = self.fridge_at_wall
         for _ in range(TRIES):
             width, gap = rng.uniform(2.70, 3.05), 0.06
-            flip, hinge = bool(rng.integers(2)), int(rng.choice((-1, 1)))
-            # With the hinge on the outer side (+1) the door swings past the fridge's flank.
-            outer = rng.uniform(0.62, 0.75) if hinge == 1 else rng.uniform(0.35, 0.5)
+            flip, hinge = bool(rng.integers(2)), 1 if at_wall else int(rng.choice((-1, 1)))
+            # With the hinge on the outer side (+1) the door swings past the fridge's flank, unless a wall is there.
+            outer = rng.uniform(*(CORNER_GAP_M if at_wall else (0.62, 0.75) if hinge == 1 else (0.35, 0.5)))
             total = width + gap + fridge_width + outer
             wall = int(rng.integers(4))
-            slack = room.wall_length(wall) - total
+            length = room.wall_length(wall)
+            slack = length - total
             if slack < 0.02:
                 continue
-            start = rng.uniform(0, min(slack, 0.3)) - room.wall_length(wall) / 2
+            start = (slack if at_wall else rng.uniform(0, min(slack, 0.3))) - length / 2
             # Along the wall (local y of the wall's frame): counter from `start`, then the fridge; mirrored by flip.
             at_counter = start + width / 2
             at_fridge = start + width + gap + fridge_width / 2
             sign = -1 if flip else 1
             counter_frame = room.wall_frame(wall, sign * at_counter, depth, 0.005, flip)
             fridge_frame = room.wall_frame(wall, sign * at_fridge, fridge_depth, 0.03, flip)
+            modules = kitchen.draw_modules(rng, width)
             height = rng.uniform(0.90, 0.92)
-            counter = functools.partial(kitchen.counter, name="counter", width=width, height=height, style=self.style)
-            cooler = functools.partial(kitchen.fridge, name="fridge", hinge=hinge, style=self.style)
+            counter = functools.partial(
+                kitchen.counter, name="counter", height=height, modules=modules, style=self.style
+            )
+            cooler = functools.partial(kitchen.fridge, name="fridge", hinge=hinge, at_wall=at_wall, style=self.style)
             mark = self.mark()
             zone = (depth / 2, -width / 2, depth / 2 + COUNTER_FRONT_M, width / 2)
-            far = fridge_width / 2 + outer - 0.02
-            before = (fridge_depth / 2, -fridge_width / 2 - 0.5, fridge_depth / 2 + FRIDGE_FRONT_M, far)
+            far = fridge_width / 2 + outer - (0.001 if at_wall else 0.02)
+            front = CORNER_FRONT_M if at_wall else FRIDGE_FRONT_M
+            before = (fridge_depth / 2, -fridge_width / 2 - 0.5, fridge_depth / 2 + front, far)
             beside = (-fridge_depth / 2, fridge_width / 2, fridge_depth / 2, far)
+            # The wall beside a fridge in a corner has no opening where its door swings.
+            swing = bounds(fridge_frame, (fridge_depth / 2, far - 0.2, fridge_depth / 2 + 0.9, far))
+            if at_wall and any(overlap(swing, other, 0.0) for other in self.plan.door_zones):
+                continue
             if self.place(room, counter, counter_frame, (depth, width), (zone,), tall=True) and self.place(
                 room, cooler, fridge_frame, (fridge_depth, fridge_width), (before, beside), tall=True
             ):
@@ -299,16 +338,83 @@ class _House(Placer):
         order = [rooms[i] for i in rng.permutation(len(rooms))]
         return any(self.along_wall(room, build, (depth, width), zones, tall=True) for room in order)
 
+    def _storage(self, rooms: dict[str, Room]) -> bool:
+        """Furniture that only some houses have; False where what a house of test is to have found no place."""
+        rng = self.rng
+        for kind in storage.SEEN_FURNITURE:
+            if rng.random() < STORAGE_SHARES[kind]:
+                self._stand(kind, rooms)
+        if "bath" in rooms:
+            tub = functools.partial(storage.tub, name="tub", depth=0.72, width=1.6)
+            foot = (0.72, 1.6)
+            self.along_wall(rooms["bath"], tub, foot, (front_zone(*foot, 0.7),), gap=0.005)
+        if self.split != "test":
+            return True
+        order = [storage.UNSEEN_FURNITURE[i] for i in rng.permutation(len(storage.UNSEEN_FURNITURE))]
+        stood = [self._stand(kind, rooms) for kind in order[: int(rng.integers(1, len(order) + 1))]]
+        return any(stood)
+
+    def _stand(self, kind: str, rooms: dict[str, Room]) -> bool:
+        """Find a place for a piece in one of the rooms where such a one stands."""
+        rng = self.rng
+        build: Callable[[Frame], Piece]
+        where: tuple[str, ...]
+        named: dict[str, Any] = {"name": kind, "style": self.style}
+        match kind:
+            case "sideboard":
+                size, where = (rng.uniform(0.40, 0.46), rng.uniform(1.0, 1.4)), ("living", "kitchen", "study", "hall")
+                build = functools.partial(storage.sideboard, **named, height=rng.uniform(0.72, 0.85))
+            case "side_table":
+                size, where = (edge := rng.uniform(0.44, 0.54), edge), ("living", "bedroom", "study")
+                build = functools.partial(storage.side_table, **named, height=rng.uniform(0.50, 0.62))
+            case "armchair":
+                size, where = (rng.uniform(0.78, 0.86), rng.uniform(0.78, 0.90)), ("living", "study", "bedroom")
+                build = functools.partial(storage.armchair, **named, height=rng.uniform(0.42, 0.46))
+            case "wash_stand":
+                size, where = (rng.uniform(0.48, 0.52), rng.uniform(0.95, 1.15)), ("bath",)
+                build = functools.partial(storage.wash_stand, **named, height=rng.uniform(0.80, 0.86))
+            case "dresser":
+                size, where = (rng.uniform(0.44, 0.50), rng.uniform(0.9, 1.2)), ("bedroom", "hall", "living", "study")
+                build = functools.partial(storage.dresser, **named, height=rng.uniform(0.78, 0.90))
+            case "trolley":
+                size, where = (rng.uniform(0.42, 0.48), rng.uniform(0.62, 0.78)), ("kitchen", "living", "study")
+                build = functools.partial(storage.trolley, **named, height=rng.uniform(0.80, 0.88))
+            case _:
+                size, where = (rng.uniform(0.38, 0.44), rng.uniform(0.9, 1.3)), ("hall", "bedroom", "living", "study")
+                build = functools.partial(storage.bench, **named, height=rng.uniform(0.44, 0.50))
+        depth, width = size
+        sized = {"size": depth} if kind == "side_table" else {"depth": depth, "width": width}
+        build = functools.partial(build, **sized)
+        zones = (front_zone(depth, width, FRONT_M),)
+        tall = kind == "wash_stand"
+        found = [rooms[name] for name in where if name in rooms]
+        return any(
+            self.along_wall(found[i], build, (depth, width), zones, tall=tall, tries=20)
+            for i in rng.permutation(len(found))
+        )
+
     def _clutter(self, rooms: dict[str, Room]) -> None:
-        """Plants and a lamp, wherever they fit in corners."""
-        for i, name in enumerate(self.rng.permutation(["living", "kitchen", "study", "bedroom"])[:2]):
+        """What stands on the floor along walls: plants and a lamp in corners, baskets and the like."""
+        rng = self.rng
+        for i, name in enumerate(rng.permutation(["living", "kitchen", "study", "bedroom", "hall"])[:2]):
             if name in rooms:
                 build = functools.partial(
-                    bedroom.plant, name=f"plant_{i}", height=self.rng.uniform(0.9, 1.3), style=self.style
+                    bedroom.plant, name=f"plant_{i}", height=rng.uniform(0.9, 1.3), style=self.style
                 )
                 self.along_wall(rooms[str(name)], build, (0.36, 0.36), (), tries=20, gap=0.06, corner=True)
         lamp = functools.partial(bedroom.floor_lamp, name="lamp")
         self.along_wall(rooms["living"], lamp, (0.36, 0.36), (), tries=30, gap=0.05, corner=True)
+        order = [self.plan.rooms[i] for i in rng.permutation(len(self.plan.rooms))]
+        for i, room in enumerate(order[: int(rng.integers(2, 1 + min(4, len(order))))]):
+            kind = int(rng.integers(4))
+            foot, piece = (
+                ((0.30, 0.64), functools.partial(storage.rack, style=self.style)),
+                ((0.38, 0.38), functools.partial(storage.basket, height=rng.uniform(0.4, 0.6), style=self.style)),
+                ((0.40, 0.48), functools.partial(storage.cartons, height=rng.uniform(0.4, 0.7))),
+                ((0.32, 0.32), storage.bin_),
+            )[kind]
+            thing = functools.partial(piece, name=f"floor_{i}")
+            self.along_wall(room, thing, foot, (), tries=20, gap=0.02, corner=bool(rng.random() < 0.5))
 
     def _on_walls(self) -> None:
         """Windows in outer walls and pictures, where nothing tall stands."""

@@ -24,6 +24,8 @@ FORCE_STEP_N = 20.0
 """Only an increase of the contact force above this counts."""
 FORCE_MAX_N = 10_000.0
 """So much contact force at once ends an episode (`max_instant_force`)."""
+FORCE_SUM_MAX_N = 100_000.0
+"""Rises of the contact force may add up to so much in a whole task (`max_accum_force`); a skill may have less."""
 _REST_EE = tuple(robot.REST_EE_BASE.tolist())
 
 
@@ -43,6 +45,10 @@ class ForceSum:
         added = max(0.0, rise)
         self.total_n += added
         return added
+
+    def too_much(self, sum_max_n: float) -> bool:
+        """Whether the robot is pressed too hard: at once, or in all its rises, which may add up to `sum_max_n`."""
+        return self._sim.force_n > FORCE_MAX_N or self.total_n > sum_max_n
 
 
 def base_to_world(sim: Simulator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -12,11 +12,28 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hab.kitchen import FRIDGE_RANGE_RAD
 from hab.navgrid import NavGrid, OrientedBox
 from hab.scene import Articulation, Scene, Vec3
 
 AJAR_RAD_OR_M = 0.05
 """What is open less than this is no obstacle of its own."""
+
+
+def widest(articulation: Articulation) -> float:
+    """Return how far a door or drawer opens (m or rad)."""
+    return articulation.joint_range[1]
+
+
+def against_wall(articulation: Articulation) -> bool:
+    """Whether a wall beside its hinge keeps a door from opening as far as others."""
+    return articulation.kind == "fridge" and widest(articulation) < FRIDGE_RANGE_RAD[1]
+
+
+def opened_position(rng: np.random.Generator, articulation: Articulation, between: tuple[float, float]) -> float:
+    """Draw a joint position between two, or up to where the joint ends if that comes first."""
+    least, most = between
+    return float(rng.uniform(least, min(most, widest(articulation))))
 
 
 def swing(articulation: Articulation, position: float) -> float:

@@ -89,12 +89,6 @@ class HousePlan:
         return abs(room.rect[wall] - edge) < 1e-6
 
 
-def plan_house(rng: np.random.Generator) -> HousePlan:
-    """One of the floor plans, with sizes and doors drawn at random."""
-    makers: tuple[Callable[[np.random.Generator], HousePlan], ...] = (_quarters, _big_kitchen, _row, _big_living)
-    return makers[rng.integers(len(makers))](rng)
-
-
 def walls(frame: Frame, plan: HousePlan, style: Style) -> Piece:
     """All walls, in the frame of the house's corner; lintels are decoration, as nothing reaches that high."""
     piece = Piece("walls", frame)
@@ -121,8 +115,8 @@ def walls(frame: Frame, plan: HousePlan, style: Style) -> Piece:
 
 def _quarters(rng: np.random.Generator) -> HousePlan:
     """Kitchen and living room above, bedroom and study below."""
-    left, right = rng.uniform(4.45, 4.8), rng.uniform(4.5, 4.9)
-    upper, lower = rng.uniform(4.35, 4.55), rng.uniform(2.95, 3.15)
+    left, right = rng.uniform(4.45, 5.0), rng.uniform(4.5, 5.2)
+    upper, lower = rng.uniform(4.35, 4.8), rng.uniform(2.95, 3.4)
     width, depth = left + WALL_M + right, lower + WALL_M + upper
     x, y = left + WALL_M / 2, lower + WALL_M / 2
     kitchen, living = (
@@ -141,8 +135,8 @@ def _quarters(rng: np.random.Generator) -> HousePlan:
 
 def _big_kitchen(rng: np.random.Generator) -> HousePlan:
     """A kitchen with the dining table along the whole left side, living room and bedroom on the right."""
-    left, right = rng.uniform(4.0, 4.5), rng.uniform(4.4, 4.8)
-    upper, lower = rng.uniform(4.3, 4.5), rng.uniform(3.2, 3.45)
+    left, right = rng.uniform(4.0, 4.6), rng.uniform(4.4, 5.0)
+    upper, lower = rng.uniform(4.3, 4.7), rng.uniform(3.2, 3.6)
     width, depth = left + WALL_M + right, lower + WALL_M + upper
     x, y = left + WALL_M / 2, lower + WALL_M / 2
     rooms = (
@@ -160,7 +154,7 @@ def _big_kitchen(rng: np.random.Generator) -> HousePlan:
 def _row(rng: np.random.Generator) -> HousePlan:
     """Kitchen, living room and bedroom in a row."""
     depth = rng.uniform(4.9, 5.4)
-    first, second, third = rng.uniform(4.4, 4.7), rng.uniform(4.4, 4.8), rng.uniform(3.3, 3.6)
+    first, second, third = rng.uniform(4.4, 4.8), rng.uniform(4.4, 5.0), rng.uniform(3.3, 3.8)
     a, b = first + WALL_M, first + second + 2 * WALL_M
     width = b + third
     rooms = (
@@ -177,8 +171,8 @@ def _row(rng: np.random.Generator) -> HousePlan:
 
 def _big_living(rng: np.random.Generator) -> HousePlan:
     """A living room along the whole left side, kitchen and bedroom on the right."""
-    left, right = rng.uniform(4.3, 4.6), rng.uniform(4.45, 4.8)
-    upper, lower = rng.uniform(4.35, 4.6), rng.uniform(3.0, 3.3)
+    left, right = rng.uniform(4.3, 4.8), rng.uniform(4.45, 5.0)
+    upper, lower = rng.uniform(4.35, 4.7), rng.uniform(3.0, 3.4)
     width, depth = left + WALL_M + right, lower + WALL_M + upper
     x, y = left + WALL_M / 2, lower + WALL_M / 2
     rooms = (
@@ -189,6 +183,85 @@ def _big_living(rng: np.random.Generator) -> HousePlan:
     doors = (_door(rng, 0, lower), _door(rng, lower + WALL_M, depth, wide=rng.random() < 0.6))
     flat = Wall(False, y, left + WALL_M, width, ())
     return HousePlan(width, depth, rooms, (Wall(True, x, 0, depth, doors), flat))
+
+
+def _with_bath(rng: np.random.Generator) -> HousePlan:
+    """Kitchen and living room above; bedroom, bathroom and study below."""
+    left, right = rng.uniform(4.5, 5.0), rng.uniform(5.1, 5.6)
+    upper, lower = rng.uniform(4.35, 4.8), rng.uniform(3.0, 3.3)
+    width, depth = left + WALL_M + right, lower + WALL_M + upper
+    bath = rng.uniform(2.2, 2.5)
+    x, y = left + WALL_M / 2, lower + WALL_M / 2
+    a = left + WALL_M
+    b = a + bath + WALL_M
+    rooms = (
+        Room("kitchen", (0, lower + WALL_M, left, depth)),
+        Room("living", (a, lower + WALL_M, width, depth)),
+        Room("bedroom", (0, 0, left, lower)),
+        Room("bath", (a, 0, a + bath, lower)),
+        Room("study", (b, 0, width, lower)),
+    )
+    inner = (
+        Wall(True, x, 0, depth, (_door(rng, lower + WALL_M, depth, wide=rng.random() < 0.5),)),
+        Wall(False, y, 0, left, (_door(rng, 0, left),)),
+        Wall(False, y, a, width, (_door(rng, a, a + bath), _door(rng, b, width))),
+        Wall(True, b - WALL_M / 2, 0, lower, ()),
+    )
+    return HousePlan(width, depth, rooms, inner)
+
+
+def _hall(rng: np.random.Generator) -> HousePlan:
+    """A hall in the middle: kitchen and bathroom on its left, living room and bedroom on its right."""
+    left, middle, right = rng.uniform(4.0, 4.5), rng.uniform(1.75, 1.95), rng.uniform(4.4, 4.9)
+    upper, lower = rng.uniform(4.3, 4.6), rng.uniform(2.9, 3.3)
+    depth = lower + WALL_M + upper
+    a, b = left + WALL_M, left + middle + 2 * WALL_M
+    width = b + right
+    y = lower + WALL_M / 2
+    rooms = (
+        Room("kitchen", (0, lower + WALL_M, left, depth)),
+        Room("bath", (0, 0, left, lower)),
+        Room("hall", (a, 0, a + middle, depth)),
+        Room("living", (b, lower + WALL_M, width, depth)),
+        Room("bedroom", (b, 0, width, lower)),
+    )
+    inner = (
+        Wall(True, left + WALL_M / 2, 0, depth, (_door(rng, 0, lower), _door(rng, lower + WALL_M, depth))),
+        Wall(True, b - WALL_M / 2, 0, depth, (_door(rng, 0, lower), _door(rng, lower + WALL_M, depth, wide=True))),
+        Wall(False, y, 0, left, ()),
+        Wall(False, y, b, width, ()),
+    )
+    return HousePlan(width, depth, rooms, inner)
+
+
+def _open_plan(rng: np.random.Generator) -> HousePlan:
+    """Kitchen and living room, one above the other, hardly parted; bedroom and study beside them."""
+    left, right = rng.uniform(4.6, 5.3), rng.uniform(3.5, 4.2)
+    upper, lower = rng.uniform(4.35, 4.8), rng.uniform(4.3, 4.7)
+    depth = lower + WALL_M + upper
+    width, a = left + WALL_M + right, left + WALL_M
+    bed = rng.uniform(0.45, 0.55) * (depth - WALL_M)
+    low, high = min(bed, lower), max(bed, lower) + WALL_M
+    gap = rng.uniform(0.55, 0.65) * left
+    at = 0.15 + gap / 2 if rng.random() < 0.5 else left - 0.15 - gap / 2
+    rooms = (
+        Room("kitchen", (0, lower + WALL_M, left, depth)),
+        Room("living", (0, 0, left, lower)),
+        Room("bedroom", (a, 0, width, bed)),
+        Room("study", (a, bed + WALL_M, width, depth)),
+    )
+    inner = (
+        Wall(False, lower + WALL_M / 2, 0, left, ((float(at), float(gap)),)),
+        Wall(True, left + WALL_M / 2, 0, depth, (_door(rng, 0, low), _door(rng, high, depth))),
+        Wall(False, bed + WALL_M / 2, a, width, ()),
+    )
+    return HousePlan(width, depth, rooms, inner)
+
+
+PLANS: tuple[Callable[[np.random.Generator], HousePlan], ...] = (
+    _quarters, _big_kitchen, _row, _big_living, _with_bath, _hall, _open_plan,
+)  # fmt: skip
+"""The floor plans; sizes and doors are drawn at random."""
 
 
 def _door(rng: np.random.Generator, start: float, end: float, wide: bool = False) -> tuple[float, float]:

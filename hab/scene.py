@@ -49,6 +49,22 @@ class Geom:
     """Name of a surface in `hab.mujoco.build.MATERIALS` ("" = plain colour)."""
 
 
+def volume(geom: Geom) -> float:
+    """Return a shape's volume (m^3)."""
+    a, b, c = geom.size
+    match geom.shape:
+        case "box":
+            return 8 * a * b * c
+        case "cylinder":
+            return 2 * math.pi * a * a * b
+        case "capsule":
+            return math.pi * a * a * (2 * b + 4 / 3 * a)
+        case "sphere":
+            return 4 / 3 * math.pi * a**3
+        case _:
+            return 4 / 3 * math.pi * a * b * c
+
+
 @dataclass(frozen=True)
 class Furniture:
     """A static piece: a body fixed to the world with its geoms in *world* coordinates."""
@@ -90,8 +106,8 @@ class Receptacle:
 
     name: str
     kind: str
-    """"table", "counter", "coffee_table", "sofa", "tv_bench", "shelf", "desk", "bed", "nightstand", "drawer" or
-    "fridge"."""
+    """"table", "counter", "coffee_table", "sofa", "tv_bench", "shelf", "desk", "bed", "nightstand", "drawer",
+    "fridge" or a kind of `hab.storage`."""
     center: Vec3
     """Centre of the surface in the world (z = height of the surface), articulations closed."""
     yaw: float
@@ -121,6 +137,8 @@ class Scene:
     articulations: tuple[Articulation, ...]
     receptacles: tuple[Receptacle, ...]
     floor_material: str = "wood_floor"
+    objects: tuple[str, ...] = ()
+    """Instances (`hab.objects`) that are in the house."""
 
     def receptacle(self, name: str) -> Receptacle:
         return next(r for r in self.receptacles if r.name == name)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from hab.actions import Action
 from hab.episodes import Episode
 from hab.navgrid import NavGrid
-from hab.objects import OBJECTS
 from hab.scene import Quat, Scene, Vec3
 
 VIEW_TURN = 0.08
@@ -63,14 +62,14 @@ class Snapshot:
     """Where everything stood, and what was in hand: enough to start there again, with everything still."""
 
     positions: NDArray[np.float64]
-    """(10 + 7 objects + articulations,) base x, y, yaw, arm, each object's position and orientation (scalar first), in
-    the catalogue's order, each articulation's joint, in the apartment's."""
+    """(10 + 7 objects + articulations,) base x, y, yaw, arm, each object's position and orientation (scalar first), and
+    each articulation's joint, in the apartment's order."""
     held: str
 
     @classmethod
     def of(cls, sim: Simulator) -> Snapshot:
         """Take one."""
-        objects = [part for name in OBJECTS for part in (sim.object_pos(name), sim.object_quat(name))]
+        objects = [part for name in sim.scene.objects for part in (sim.object_pos(name), sim.object_quat(name))]
         joints = [sim.joint_pos(articulation.name) for articulation in sim.scene.articulations]
         return cls(np.concatenate((sim.base, sim.arm, *objects, joints)), sim.held)
 
@@ -78,10 +77,10 @@ class Snapshot:
         """Return it by name, for its apartment."""
         values = self.positions.tolist()
         objects = {}
-        for i, name in enumerate(OBJECTS):
+        for i, name in enumerate(scene.objects):
             x, y, z, *quat = values[10 + 7 * i : 17 + 7 * i]
             objects[name] = (x, y, z), tuple(quat)
-        joints = zip((a.name for a in scene.articulations), values[10 + 7 * len(OBJECTS) :], strict=True)
+        joints = zip((a.name for a in scene.articulations), values[10 + 7 * len(scene.objects) :], strict=True)
         opened = {name: position for name, position in joints if position != 0.0}
         return Layout(tuple(values[:3]), tuple(values[3:10]), objects, opened)
 

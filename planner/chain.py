@@ -18,7 +18,7 @@ import numpy as np
 
 from hab.actions import BASE, GRIP, STOP, Action
 from hab.episodes import Episode
-from hab.measures import FORCE_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
+from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
 from hab.scene import Vec3
 from hab.simulator import Simulator
 from planner.task_planner import PlanStep
@@ -27,9 +27,6 @@ from skills.specs import ALWAYS_DRIVE
 
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
-
-FORCE_SUM_MAX_N = 100_000.0
-"""Rises of the contact force may add up to so much in an episode (habitat's `max_accum_force` for the whole task)."""
 
 SUCCESS = "success"
 TOO_MUCH_FORCE = "excessive force"
@@ -259,7 +256,7 @@ class Player:
 
     def too_much_force(self) -> bool:
         """Whether the robot has been pressed too hard, now or in all: the episode ends."""
-        return self.sim.force_n > FORCE_MAX_N or self.force.total_n > FORCE_SUM_MAX_N
+        return self.force.too_much(FORCE_SUM_MAX_N)
 
     def _advance(self, stage: int, action: Action) -> None:
         self.sim.step(action)

@@ -20,7 +20,7 @@ from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
 from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK, rest_distance
 from hab.observation_sets import LASER
-from hab.openings import grid_with_openings, handle_at, rotated, swing
+from hab.openings import against_wall, grid_with_openings, handle_at, opened_position, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
@@ -93,6 +93,8 @@ class Articulated(SkillTask[ArticulatedState]):
     """Base, along the front from the handle."""
     fixed_boxes_m: ClassVar[tuple[tuple[Range, Range], ...]] = ()
     """Boxes without base movement, if they are others, the preferred first; y away from the hinge."""
+    fixed_corner_boxes_m: ClassVar[tuple[tuple[Range, Range], ...]] = ()
+    """The same of a fridge in a corner."""
     fixed_yaw_rad: ClassVar[float] = FIXED_YAW_MAX_RAD
     """How far off the handle a base looks that will not move."""
     rest_reward_per_m: ClassVar[float]
@@ -104,14 +106,15 @@ class Articulated(SkillTask[ArticulatedState]):
         choices = [a for a in scene.articulations if a.kind == self.kind]
         articulation = choices[int(rng.integers(len(choices)))]
         start_range = (not self.base_movement and self.fixed_start_range) or self.start_range
-        position = float(rng.uniform(*start_range))
-        begun = position
+        position = begun = opened_position(rng, articulation, start_range)
         if kind == "chain" and not self.base_movement:
             begun += float(rng.uniform()) * (self.goal_position - position)
         if begun:
             episode = at_position(scene, episode, articulation.name, begun)
         handle = handle_at(articulation, position)
-        outward = articulation.yaw + swing(articulation, position)
+        # What an opened door in a corner looks at is the wall: one stands where its fridge looks.
+        turned = 0.0 if against_wall(articulation) else swing(articulation, position)
+        outward = articulation.yaw + turned
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
         goal = Goal(handle_at(articulation, 0.0), "", articulation.name)
         if kind == "chain" and self.base_movement:
@@ -122,7 +125,8 @@ class Articulated(SkillTask[ArticulatedState]):
                 if abs(math.remainder(facing(handle, pose) - outward, math.tau)) < HANDOVER_RAD:
                     yield Start(replace(episode, robot=pose), goal)
             return
-        boxes = (not self.base_movement and self.fixed_boxes_m) or (
+        fixed = (against_wall(articulation) and self.fixed_corner_boxes_m) or self.fixed_boxes_m
+        boxes = (not self.base_movement and fixed) or (
             (_shrunk(self.box_x_m, SPAWN_REGION_SCALE), _shrunk(self.box_y_m, SPAWN_REGION_SCALE)),
         )
         mirrored = not self.base_movement and articulation.axis[2] > 0.0
@@ -248,6 +252,7 @@ class OpenFridge(Open):
     way to there would look like the way back."""
 
     skill, kind = "open_fridge", "fridge"
+    force_sum_max_n = 20_000.0
     goal_position = FRIDGE_OPEN_RAD
     drawn_m = 0.763
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
@@ -295,6 +300,8 @@ class CloseFridge(Close):
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
     # From where the arm reaches the panel beside the handle until it is shut.
     fixed_boxes_m = ((0.68, 0.70), (-0.34, -0.26)), ((0.64, 0.74), (-0.5, -0.1))
+    # Nearer, the arm does not get round the door's edge; farther off, not to where it is shut.
+    fixed_corner_boxes_m = (((0.60, 0.68), (-0.12, 0.0)),)
 
 
 def state_reward(was: ArticulatedState, now: ArticulatedState) -> float:

@@ -43,6 +43,7 @@ class Pick(SkillTask[PickState]):
     """Start: within 2 m of the object, facing it; without base movement as close as the resting arm allows."""
 
     skill = "pick"
+    force_sum_max_n = 10_000.0
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", *HAND_KEYS)
     surroundings_size = SIZE

@@ -47,6 +47,7 @@ class Place(SkillTask[PlaceState]):
     """Start: as Pick's, around the goal, with the object in hand."""
 
     skill = "place"
+    force_sum_max_n = 10_000.0
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *HAND_KEYS)
     surroundings_size = SIZE

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
-from hab.measures import PLACED_M
+from hab.measures import FORCE_SUM_MAX_N, PLACED_M
 from hab.observation_sets import LASER_MAP
 from hab.openings import grid_with_openings
 from hab.scene import Scene
@@ -50,6 +50,7 @@ class Rearrange(SkillTask[RearrangeState]):
     """Start: Tidy House when some of its objects are at their goals: its own start, or near the last one's goal."""
 
     skill = "rearrange"
+    force_sum_max_n = FORCE_SUM_MAX_N
     parts = (ARM, GRIP)
     keys = ("goal_to_agent_gps_compass", "obj_goal_sensor", *HAND_KEYS)
     critic_measures = ("geodesic_dist_to_goal", "ee_to_object_distance", "object_to_goal_distance", "did_pick_object")

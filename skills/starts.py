@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.actions import BASE_MAX_RAD_S, CONTROL_HZ
-from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, make_episode
+from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, holds, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M
 from hab.navgrid import NavGrid
-from hab.objects import OBJECTS
-from hab.openings import drawn_out, in_the_way, rotated
+from hab.objects import object_model
+from hab.openings import drawn_out, in_the_way, opened_position, rotated
 from hab.scene import DRAWER_OPEN_M, Receptacle, Scene
 from hab.simulator import Snapshot
 from skills.oracle.hand import thickness
@@ -85,9 +85,9 @@ def opened(scene: Scene, episode: Episode, rng: np.random.Generator) -> Episode:
     for target in episode.targets:
         name = scene.receptacle(target.start_receptacle).articulation
         if name and name not in episode.joints:
-            drawer = scene.articulation(name).kind == "cabinet"
-            position = float(rng.uniform(*(DRAWER_OPENED_M if drawer else FRIDGE_OPENED_RAD)))
-            episode = at_position(scene, episode, name, position)
+            articulation = scene.articulation(name)
+            between = DRAWER_OPENED_M if articulation.kind == "cabinet" else FRIDGE_OPENED_RAD
+            episode = at_position(scene, episode, name, opened_position(rng, articulation, between))
     if in_the_way(scene, episode.joints):
         raise Unsolvable
     return episode
@@ -99,15 +99,21 @@ def at_position(scene: Scene, episode: Episode, name: str, position: float) -> E
     The targets' starts are then where the planner takes them to be: a drawer is open as far as Open Cabinet is to draw
     it, give or take.
     """
-    objects, targets, articulation = dict(episode.objects), [], scene.articulation(name)
-    for target in episode.targets:
-        if scene.receptacle(target.start_receptacle).articulation == name:
-            start, yaw = objects[target.object]
-            objects[target.object] = drawn_out(articulation, position, start), yaw
-            target = replace(target, start_pos=drawn_out(articulation, DRAWER_OPEN_M, target.start_pos))
-        targets.append(target)
+    articulation = scene.articulation(name)
     joints = {**episode.joints, name: position}
-    return replace(episode, objects=objects, targets=tuple(targets), joints=joints)
+    if articulation.kind == "fridge":
+        return replace(episode, joints=joints)
+    inside = [r for r in scene.receptacles if r.articulation == name]
+    objects = {
+        other: (drawn_out(articulation, position, at), yaw) if any(holds(r, at) for r in inside) else (at, yaw)
+        for other, (at, yaw) in episode.objects.items()
+    }
+    names = {r.name for r in inside}
+    targets = tuple(
+        replace(t, start_pos=drawn_out(articulation, DRAWER_OPEN_M, t.start_pos)) if t.start_receptacle in names else t
+        for t in episode.targets
+    )
+    return replace(episode, objects=objects, targets=targets, joints=joints)
 
 
 def moved_receptacle(scene: Scene, name: str, joints: Mapping[str, float]) -> Receptacle:
@@ -248,7 +254,7 @@ def _working_distances(receptacle: Receptacle, position: Sequence[float], name: 
     """Return the base's distances (m) from which the cup gets to an object's surface, back, and up again."""
 
     def contact(pitch: float) -> float:
-        return OBJECTS[name].half_height_m + thickness(name, pitch) * math.sin(pitch)
+        return object_model(name).half_height_m + thickness(name, pitch) * math.sin(pitch)
 
     rim = rim_m(receptacle)
     lift = max(LIFT_M, rim + RIM_CLEAR_M if rim else 0.0)

@@ -24,7 +24,7 @@ from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.backend import make_simulator
 from hab.episodes import POLICIES, SPLITS, Unsolvable, load_scene, scene_seed
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
-from hab.measures import FORCE_MAX_N, ForceSum, rest_distance
+from hab.measures import ForceSum, rest_distance
 from hab.nearby import AROUND_SIZE, Nearby
 from hab.observation_sets import CRITIC_STATE, DEFAULT, LASER, LASER_MAP, SURROUNDINGS
 from hab.sampler import EpisodeSampler
@@ -122,6 +122,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     """Numbers in `surroundings`."""
     slack_reward: ClassVar[float] = -0.005
     force_pen_per_n: ClassVar[float] = FORCE_PEN_PER_N
+    force_sum_max_n: float = math.inf
+    """Rises of the contact force may add up to so much, or the episode ends."""
 
     _state: S
 
@@ -337,9 +339,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         terms["slack"] = self.slack_reward
         terms["force"] = -force_penalty(now, self.force_pen_per_n)
         terms["seal_broke"] = -DROP_PEN if now.seal_broke else 0.0
-        # habitat's limit on the *sum* of rises, 10,000 N too, is out of reach there; rigid contact rises by thousands
-        # in one bump, so here the sum only gets measured.
-        if not success and self.sim.force_n > FORCE_MAX_N:
+        if not success and self._force.too_much(self.force_sum_max_n):
             reason = "excessive force"
             terms["force_end"] = -FORCE_END_PEN
         if success:

@@ -74,7 +74,8 @@ def _film(ablation: Ablation, cells: Sequence[Cell], folder: Path, video: VideoC
                 agent = cell.agent(ablation.skills)
                 with frame_progress(f"{cell.key} {index}") as on_frame:
                     played = (request.name, request.split, index, request.obs, agent)
-                    _, rows = render_scenario(*played, limits, style, film, on_frame, request.seed, request.sim)
+                    same = (request.seed, request.sim, request.objects)
+                    _, rows = render_scenario(*played, limits, style, film, on_frame, *same)
                 write_text(trace, json_lines(rows))
             place = f"{FILMS}/{quote(film.name)}"
             shown.append(Shown(f"{cell.title}, episode {index}: {kind}", place, thumbnail(film)))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.episodes import Episode
-from hab.objects import OBJECTS
+from hab.objects import object_model
 from hab.scene import Geom, Vec3
 from hab.simulator import Overlay, Simulator
 from skills.skill import Goal
@@ -25,7 +25,7 @@ def overlays(sim: Simulator, episode: Episode, goal: Goal) -> list[Overlay]:
     """Return white boxes round the objects, translucent copies at their goals and a grey sphere at the skill's goal."""
     shapes: list[Overlay] = []
     for target in episode.targets:
-        model = OBJECTS[target.object]
+        model = object_model(target.object)
         rotation = np.reshape(matrix(sim.object_quat(target.object)), (3, 3))
         shapes += wireframe_box(sim.object_pos(target.object), rotation, model.half_extents)
         shapes += [ghost(geom, target.goal_pos) for geom in model.geoms]

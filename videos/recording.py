@@ -18,7 +18,7 @@ from hab.actions import CONTROL_HZ, Action
 from hab.episodes import make_episode
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.mujoco.simulator import MujocoSimulator
-from hab.objects import OBJECTS
+from hab.objects import object_model
 from planner.agent import Agent, load_policies, play_episode, seed_draws
 from planner.chain import Limits
 from planner.task_planner import PlanStep, interactions
@@ -161,7 +161,7 @@ class _Recorder:
                 self._to.log(entity, pose, static=True)
                 self._to.log(entity, shape, static=True)
         for target in self._sim.episode.targets:
-            half = OBJECTS[target.object].half_extents
+            half = object_model(target.object).half_extents
             box = rr.Boxes3D(
                 centers=[target.goal_pos], half_sizes=[half], labels=[target.object], colors=[90, 200, 120]
             )

@@ -22,6 +22,7 @@ from hab.actions import CONTROL_HZ, Action
 from hab.backend import make_simulator
 from hab.episodes import Episode, make_episode
 from hab.mujoco.gl import RenderingUnavailable, make_gl_context
+from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import LASER
 from hab.simulator import Simulator
 from planner.agent import Agent, load_policies, play_episode, play_skill, seed_draws
@@ -93,6 +94,7 @@ def render_scenario(
     on_frame: OnFrame,
     seed: int = 0,
     simulator: str = "mujoco",
+    objects: int = HOUSE_OBJECTS,
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Film one episode of a scenario; return whether it succeeded, and its trace rows.
 
@@ -101,7 +103,7 @@ def render_scenario(
     if simulator == "mujoco":  # habitat-sim draws by itself, and not beside another OpenGL
         prepare_rendering()
     sim = make_simulator(simulator, films=True)
-    episode = make_episode(scenario, split, index)
+    episode = make_episode(scenario, split, index, objects=objects)
     moments: list[Moment] = []
     caption, goal = "", Goal((0.0, 0.0, 0.0))
 

@@ -29,11 +29,10 @@ from hab.mujoco.build import (
     DRAWER_KG,
     FLOOR_MARGIN_M,
     ROLLING_M,
-    volume,
 )
 from hab.objects import OBJECTS
 from hab.openings import link_to_world, rotated
-from hab.scene import Articulation, Furniture, Geom, Quat, Rgba, Scene, Vec3
+from hab.scene import Articulation, Furniture, Geom, Quat, Rgba, Scene, Vec3, volume
 
 DATASET = "tpsrl.scene_dataset_config.json"
 PHYSICS = "physics_config.json"

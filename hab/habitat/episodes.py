@@ -1,7 +1,7 @@
 """Our episodes as habitat-lab's: the files that `RearrangeDataset-v0` reads, one per scenario and skill.
 
 A skill's episode is a scenario's with one of its objects to rearrange, as HAB's are: habitat-lab's tasks draw their
-start states themselves. Handles end in `_:0000`, the number that habitat-sim gives to the first of a kind.
+start states themselves. Handles end in the number that habitat-sim gives to each of a kind, from `_:0000` on.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 from hab.episodes import SCENARIOS, SKILLS, Episode, Target, lies_on, load_scene, make_episode
 from hab.habitat import apartments
 from hab.habitat.frames import from_habitat, matrix, to_habitat, yaw_quat
+from hab.objects import by_kind, object_kind
 from hab.scene import Receptacle, Scene, Vec3
 
 MARKER = "cab_push_point_{}"
@@ -42,9 +45,14 @@ def skill_episode(skill: str, split: str, index: int) -> Episode:
     return replace(episode, targets=(target,))
 
 
-def handle(name: str) -> str:
-    """Return what habitat-sim calls the only object of a name."""
-    return f"{name}_:0000"
+def handle(template: str, number: int = 0) -> str:
+    """Return what habitat-sim calls an object made from a template: the first, or a later one."""
+    return f"{template}_:{number:04d}"
+
+
+def handles(objects: Iterable[str]) -> dict[str, str]:
+    """Return what habitat-sim calls the objects of an episode, by our names, in the order in which it makes them."""
+    return {name: handle(kind, number) for kind, names in by_kind(objects).items() for number, name in enumerate(names)}
 
 
 def transform(position: Vec3, yaw: float) -> list[list[float]]:
@@ -81,6 +89,7 @@ def habitat_episode(episode: Episode, number: int, dataset: str, labels: tuple[s
     x, y, yaw = episode.robot
     w, qx, qy, qz = yaw_quat(yaw)
     drawers = {r.name: r.articulation for r in scene.receptacles if r.kind == "drawer"}
+    named = handles(episode.objects)
     states: dict[str, dict[str, float]] = {}
     for name, position in episode.joints.items():
         part = scene.articulation(name)
@@ -95,15 +104,14 @@ def habitat_episode(episode: Episode, number: int, dataset: str, labels: tuple[s
         "start_position": list(to_habitat((x, y, 0.0))),
         "start_rotation": [qx, qy, qz, w],
         "info": {
-            "object_labels": {handle(t.object): label for t, label in zip(episode.targets, labels, strict=True)},
+            "object_labels": {named[t.object]: label for t, label in zip(episode.targets, labels, strict=True)},
             "tpsrl": {"scenario": episode.scenario, "split": episode.split, "index": episode.index},
         },
         "ao_states": states,
         "rigid_objs": [
-            [f"{name}.object_config.json", transform(position, turn)]
-            for name, (position, turn) in sorted(episode.objects.items())
+            [f"{object_kind(name)}.object_config.json", transform(*episode.objects[name])] for name in named
         ],
-        "targets": {handle(t.object): transform(t.goal_pos, 0.0) for t in episode.targets},
+        "targets": {named[t.object]: transform(t.goal_pos, 0.0) for t in episode.targets},
         "markers": markers(
             scene, next((drawers[t.start_receptacle] for t in episode.targets if t.start_receptacle in drawers), "")
         ),
@@ -147,10 +155,14 @@ def read_episode(file: Path, number: int) -> Episode:
     if ours is None:
         raise ValueError(f"{file}: episode {number} plays in {fields['scene_id']}, which is no apartment of ours")
     scene = load_scene(int(fields["scene_id"].removeprefix(apartments.scene_name(0)[:-1])))
-    objects = {}
-    for name, pose in fields["rigid_objs"]:
+    objects: dict[str, tuple[Vec3, float]] = {}
+    kinds: Counter[str] = Counter()
+    for config, pose in fields["rigid_objs"]:
         ahead = from_habitat([pose[row][0] for row in range(3)])  # the object's own x axis
-        objects[name.removesuffix(".object_config.json")] = _place(pose), math.atan2(ahead[1], ahead[0])
+        kind = config.removesuffix(".object_config.json")
+        kinds[kind] += 1
+        objects[f"{kind}-{kinds[kind]}"] = _place(pose), math.atan2(ahead[1], ahead[0])
+    ours_of = {other: name for name, other in handles(objects).items()}
     joints = {}
     for part in scene.articulations:
         states = fields["ao_states"].get(handle(apartments.articulated_name(part.kind, scene.seed)), {})
@@ -158,7 +170,7 @@ def read_episode(file: Path, number: int) -> Episode:
             joints[part.name] = float(state)
     targets = []
     for held, pose in fields["targets"].items():
-        name, goal = held.removesuffix("_:0000"), _place(pose)
+        name, goal = ours_of[held], _place(pose)
         start = objects[name][0]
         targets.append(Target(name, _under(scene, start).name, _under(scene, goal).name, start, goal))
     x, y, _ = from_habitat(fields["start_position"])

@@ -24,11 +24,11 @@ from hab.actions import ARM, BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRI
 from hab.episodes import Episode, load_grid, load_scene
 from hab.habitat import apartments, lab
 from hab.habitat.camera import ThirdPerson, read_camera
-from hab.habitat.episodes import FRIDGE_MARKER, LABELS, habitat_episode, handle
+from hab.habitat.episodes import FRIDGE_MARKER, LABELS, habitat_episode, handles
 from hab.habitat.fetch import CUP_CENTRE_M, write_fetch
 from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat, to_habitat
 from hab.mujoco.rays import ray_directions
-from hab.objects import OBJECTS, held_pose
+from hab.objects import held_pose, is_object
 from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError, Snapshot
 
@@ -111,7 +111,7 @@ class HabitatSimulator:
 
     def hold(self, name: str, tilt_rad: float = 0.0) -> None:
         """Let the cup hold a handle where it is, or put an object to it, upright or leaning (start states only)."""
-        if name not in OBJECTS:
+        if not is_object(name):
             self._grasp.snap_to_marker(self._marker_names[name])
             self._pin_handle()
             return
@@ -126,7 +126,7 @@ class HabitatSimulator:
         for articulation in self.scene.articulations:
             self._set_joint(articulation.name, told.joints.get(articulation.name, 0.0))
         self.place_robot(np.array(told.base), np.array(told.arm))
-        if snapshot.held in OBJECTS:
+        if is_object(snapshot.held):
             self._snap(self._objects[snapshot.held])
         elif snapshot.held:
             self.hold(snapshot.held)
@@ -245,7 +245,7 @@ class HabitatSimulator:
         """Everything that is told of the world: poses, joints, targets, what is held. Bullet's own caches are not."""
         objects = [np.array(o.transformation).ravel() for o in self._objects.values()]
         joints = [self.joint_pos(a.name) for a in self.scene.articulations]
-        held = [float(list(OBJECTS).index(self.held)) if self.held in OBJECTS else -1.0]
+        held = [float(self.scene.objects.index(self.held)) if is_object(self.held) else -1.0]
         robot_joints = np.asarray(self._robot.sim_obj.joint_positions)
         return np.concatenate([self.base, robot_joints, self.arm_target, *objects, joints, held])
 
@@ -345,7 +345,9 @@ class HabitatSimulator:
     def _find(self) -> None:
         """Look up the parts of the world by our names."""
         manager = self._sim.get_rigid_object_manager()
-        self._objects = {name: manager.get_object_by_handle(handle(name)) for name in OBJECTS}
+        self._objects = {
+            name: manager.get_object_by_handle(other) for name, other in handles(self.episode.objects).items()
+        }
         self._names = {found.object_id: name for name, found in self._objects.items()}
         self._robot, self._grasp = self._sim.articulated_agent, self._sim.grasp_mgr
         self._mine = {self._robot.get_robot_sim_id(), *self._robot.sim_obj.link_object_ids}

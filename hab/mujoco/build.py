@@ -1,17 +1,16 @@
-"""Compiles a `Scene` and some objects into a MuJoCo model description."""
+"""Compiles a `Scene` and its objects into a MuJoCo model description."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.objects import OBJECTS, ObjectModel
-from hab.scene import Articulation, Geom, Scene
+from hab.objects import object_model
+from hab.scene import Articulation, Geom, Scene, volume
 
 TIMESTEP_S = 1 / 120
 SCENE_GROUP, DECORATION_GROUP = 0, 4
@@ -26,6 +25,8 @@ DOOR_FRICTION, DRAWER_FRICTION = 1.5, 2.0
 ROLLING_M = {"sphere": 0.004, "cylinder": 0.002}
 """Rolling resistance. Soft fruit does not roll away, nor does a can that is full of something thick or grainy (6 % of a
 soup can's weight): that is far above a hard ball's or an empty tube's."""
+PARK_M = (1.0, 0.25)
+"""Objects that an episode has not stand beyond the house, so far off its wall and from each other."""
 FLOOR_MARGIN_M = 0.1
 """The floor is drawn that far under the outer walls."""
 
@@ -69,8 +70,8 @@ MATERIALS: dict[str, Material] = {
 """The surfaces a `Geom.material` may name."""
 
 
-def scene_to_spec(scene: Scene, objects: Sequence[str]) -> mujoco.MjSpec:
-    """The scene with its articulations at 0 and one free body per object name, parked beyond the house.
+def scene_to_spec(scene: Scene) -> mujoco.MjSpec:
+    """The scene with its articulations at 0 and one free body per object, parked beyond the house.
 
     Bodies: one per furniture piece, articulation (its joint has the same name) and object (its free joint, too).
     """
@@ -90,8 +91,8 @@ def scene_to_spec(scene: Scene, objects: Sequence[str]) -> mujoco.MjSpec:
                 added.contype = added.conaffinity = ANYTHING | STATIC
     for articulation in scene.articulations:
         _add_articulation(spec, articulation)
-    for i, name in enumerate(objects):
-        _add_object(spec, OBJECTS[name], (scene.bounds[2] + 1.0, scene.bounds[1] + 0.4 * i))
+    for i, name in enumerate(scene.objects):
+        _add_object(spec, name, (scene.bounds[2] + PARK_M[0], scene.bounds[1] + PARK_M[1] * i))
     return spec
 
 
@@ -191,12 +192,13 @@ def _add_articulation(spec: mujoco.MjSpec, art: Articulation) -> None:
     spec.add_exclude(name=f"{art.name}/{art.furniture}", bodyname1=art.name, bodyname2=art.furniture)
 
 
-def _add_object(spec: mujoco.MjSpec, model: ObjectModel, park: tuple[float, float]) -> None:
-    body = spec.worldbody.add_body(name=model.name, pos=[park[0], park[1], model.half_height_m])
-    body.add_freejoint(name=model.name)
+def _add_object(spec: mujoco.MjSpec, name: str, park: tuple[float, float]) -> None:
+    model = object_model(name)
+    body = spec.worldbody.add_body(name=name, pos=[park[0], park[1], model.half_height_m])
+    body.add_freejoint(name=name)
     added = []
     for geom in model.geoms:
-        shape = _add_geom(body, geom, f"{model.name}/{geom.name}")
+        shape = _add_geom(body, geom, f"{name}/{geom.name}")
         shape.condim = 6 if geom.shape in ROLLING_M else 4
         shape.friction = [0.9, 0.01, ROLLING_M.get(geom.shape, 0.0)]
         # Stiff, with precedence over what it touches: MuJoCo scales contact by mass, and an arm that presses a 50 g
@@ -212,22 +214,6 @@ def _share_mass(added: list[tuple[Geom, mujoco.MjsGeom]], mass_kg: float) -> Non
     total = sum(volume(geom) for geom, _ in solid)
     for geom, shape in solid:
         shape.mass = mass_kg * volume(geom) / total
-
-
-def volume(geom: Geom) -> float:
-    """Return a shape's volume (m^3)."""
-    a, b, c = geom.size
-    match geom.shape:
-        case "box":
-            return 8 * a * b * c
-        case "cylinder":
-            return 2 * math.pi * a * a * b
-        case "capsule":
-            return math.pi * a * a * (2 * b + 4 / 3 * a)
-        case "sphere":
-            return 4 / 3 * math.pi * a**3
-        case _:
-            return 4 / 3 * math.pi * a * b * c
 
 
 def _materials(spec: mujoco.MjSpec) -> None:

@@ -30,7 +30,7 @@ from hab.mujoco.build import ANYTHING, STATIC, scene_to_spec
 from hab.mujoco.drives import NO_MOTION, command, strain
 from hab.mujoco.rays import RangeSensors
 from hab.mujoco.render import HeadCamera, ThirdPersonCamera
-from hab.objects import OBJECTS, held_pose
+from hab.objects import held_pose
 from hab.simulator import Overlay, SimulationError, Snapshot
 
 HOLD_FORCE_N = 100.0
@@ -57,9 +57,9 @@ _UNSTABLE = (
 def load_model(seed: int) -> mujoco.MjModel:
     """Compile an apartment with all objects and the robot, cached; `Simulator` never changes what it shares."""
     scene = load_scene(seed)
-    spec = scene_to_spec(scene, tuple(OBJECTS))
+    spec = scene_to_spec(scene)
     fetch.add_fetch(spec)
-    for name in OBJECTS:
+    for name in scene.objects:
         weld = spec.add_equality(name=name, type=mujoco.mjtEq.mjEQ_WELD, objtype=mujoco.mjtObj.mjOBJ_BODY)
         weld.name1, weld.name2, weld.active = fetch.GRIPPER, name, False
     for articulation in scene.articulations:
@@ -327,14 +327,14 @@ class MujocoSimulator:
         self._ee_pos, self._ee_mat = data.site_xpos[site], data.site_xmat[site]
         self._gripper = model.body(fetch.GRIPPER).id
         self._positions_index: dict[tuple[str, ...], NDArray[np.int64]] = {}
-        self._object_qpos = {name: int(model.joint(name).qposadr[0]) for name in OBJECTS}
+        self._object_qpos = {name: int(model.joint(name).qposadr[0]) for name in self.scene.objects}
         self._joint_qpos = {a.name: int(model.joint(a.name).qposadr[0]) for a in self.scene.articulations}
         self._handles = {a.name: (model.body(a.name).id, np.array(a.handle_pos)) for a in self.scene.articulations}
         self._cup = model.geom(fetch.CUP).id
         base = model.body(fetch.BASE).id
         self._is_robot = model.body_rootid[model.geom_bodyid] == model.body_rootid[base]
         handles = {model.geom(a.handle_geom).id: a.name for a in self.scene.articulations}
-        bodies = {model.body(name).id: name for name in OBJECTS}
+        bodies = {model.body(name).id: name for name in self.scene.objects}
         self._graspable = {
             g: handles.get(g) or bodies[int(model.geom_bodyid[g])]
             for g in range(model.ngeom)

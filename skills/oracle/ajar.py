@@ -1,7 +1,8 @@
-"""Pushing a door that stands ajar open from within, by the arm alone.
+"""Sweeping a door that stands ajar open from within, or shut from behind, by its free edge.
 
-A door's handle goes further than an arm can draw it. The hand gets round the door's free edge instead and sweeps the
-edge along, turning about the shoulder. Each step follows from where door and hand are.
+A door's handle goes further than an arm can draw it, and nobody gets behind one that has a wall there. The hand gets
+round the door's free edge instead and sweeps the edge along, turning about the shoulder. Each step follows from where
+door and hand are.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from skills.oracle.motion import Motion, Script
 
 PITCHES_RAD = np.linspace(0.1, 1.55, 44)
 """Any will do: a door is tall."""
-PAST_M, LEAST_M, STRETCHED_M = 0.14, 0.03, 1.12
+PAST_M, LEAST_M, STRETCHED_M = {"open": 0.14, "shut": 0.08}, 0.03, 1.12
 """The cup gets so far behind the edge, and has to be so far behind it at least; it reaches so far from the shoulder."""
 TOUCHING_M, DRAW_M = 0.11, 0.03
-"""Within this of the edge the hand's side touches it, and the hand is drawn back by so much, per control step."""
+"""Within this of the edge the hand's side touches it, and the hand is drawn back by so much, or pushed in where it
+shuts the door, per control step."""
 SHORT_M = 0.07
 """… or stops so far before it, to get past it."""
-BESIDE_M = 0.17
-"""The hand goes in so far beside the edge."""
+BESIDE_M = {"open": 0.17, "shut": 0.09}
+"""The hand goes in so far beside the edge: between a door and a wall there is no more room."""
 AT_EDGE_M = 0.9
 """A base that may move keeps the edge so far from the shoulder."""
 FOLD_AT_RAD, FOLD_AT_M = 0.5, 0.92
@@ -49,30 +51,36 @@ class _Edge:
     """1 where the door opens counter-clockwise about the shoulder, -1 clockwise."""
 
 
-def sweep_open(motion: Motion, name: str, wide: float, base_movement: bool, timeout: int = 300) -> Script:
-    """Sweep a door that stands ajar to joint position `wide` (rad), and take the hand back out."""
+def sweep(motion: Motion, name: str, until: float, base_movement: bool, timeout: int = 300) -> Script:
+    """Sweep a door that stands ajar to joint position `until` (rad), and take the hand back out."""
     sim = motion.sim
     height = float(sim.handle_pos(name)[2])
+    way = "open" if until > sim.joint_pos(name) else "shut"
+    sign = 1.0 if way == "open" else -1.0
+    past, aside = PAST_M[way], BESIDE_M[way]
     for _ in range(timeout):
-        if sim.joint_pos(name) > wide:
+        if sign * (sim.joint_pos(name) - until) > 0.0:
             break
         edge, hand = free_edge(sim, name), forward(sim.arm)
+        side = sign * edge.side
         # How far the hand has still to go to meet the edge, along the floor.
-        beside = edge.side * math.remainder(edge.azimuth - hand.azimuth, math.tau) * edge.radius
-        deep = min(edge.radius + PAST_M, STRETCHED_M)
+        beside = side * math.remainder(edge.azimuth - hand.azimuth, math.tau) * edge.radius
+        deep = min(edge.radius + past, STRETCHED_M)
         azimuth, radius = hand.azimuth, hand.radius
-        clear = beside > BESIDE_M - 0.02
+        clear = beside > aside - 0.02
         if beside > 0.0 and hand.radius > (deep - 0.015 if clear else edge.radius + LEAST_M):
-            azimuth += edge.side * TURN_RAD
-            if beside < TOUCHING_M:
+            azimuth += side * TURN_RAD
+            if beside < TOUCHING_M and way == "open":
                 # Drawn back, the hand takes the edge along; pushed in, it would shut the door.
-                radius = max(edge.radius + PAST_M - DRAW_M, hand.radius - DRAW_M)
+                radius = max(edge.radius + past - DRAW_M, hand.radius - DRAW_M)
+            elif way == "shut":
+                radius = min(deep, hand.radius + DRAW_M)
         elif clear:
             radius = deep
         else:
             radius = min(hand.radius, edge.radius - SHORT_M)
             if hand.radius < edge.radius - 0.5 * SHORT_M:
-                azimuth = edge.azimuth - edge.side * BESIDE_M / edge.radius
+                azimuth = edge.azimuth - side * aside / edge.radius
         _send(motion, hand, azimuth, radius, height)
         speed = 2.0 * (edge.radius - AT_EDGE_M) if base_movement else 0.0
         yield motion.action(max(-0.2, min(0.2, speed)))

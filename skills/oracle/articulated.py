@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from hab.actions import ARM_DELTA_RAD, Action
 from hab.arm import ArmPose, cup_pose, resting_near, solve
 from hab.measures import CLOSED_SLACK, at_rest
-from hab.openings import handle_at, link_to_world, rotated, swing
+from hab.openings import against_wall, handle_at, link_to_world, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
-from skills.oracle.ajar import sweep_open, turn_ahead
+from skills.oracle.ajar import sweep, turn_ahead
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script, Scripted
-from skills.oracle.navigate import OPEN_SLANT, follow, plan_route
+from skills.oracle.navigate import BOARD_SLANT, follow, plan_route
 from skills.oracle.reach import REACH_STEP_M, Reach, backed_off, choose_reach
 from skills.oracle.servo import servo_to
 from skills.oracle.surroundings import grid_now
@@ -39,6 +39,10 @@ CLEAR_M, AT_FRONT_M, MOVED = 0.08, 0.02, 0.02
 AJAR_RAD, LOST_RAD, AJAR_BEYOND_RAD = 0.3, 0.7, 0.25
 """The arm alone draws a door further than the first, and then pushes it on from within; a base that may move draws it
 all the way, and pushes only a door that it has lost hold of beyond the second."""
+BEFORE_WALL_RAD = 1.0
+"""A door with a wall beside it is drawn so far: then the hand would meet the wall, and pushes from within instead."""
+SWEEP_SHUT_RAD = (0.35, 0.45)
+"""A door with a wall behind it is swept shut to the first, by its edge, if it stands open further than the second."""
 OPEN_BEYOND = {"cabinet": 0.02, "fridge": 0.10}
 """Open this much (m, rad) beyond the goal: what is let go may swing back."""
 NOT_OPEN = 0.03
@@ -71,6 +75,9 @@ DRAW_PATIENCE, ARM_PATIENCE = 45, 30
 ASIDE_RAD = 0.6
 """From within this much of the front's direction a handle is got hold of, and a front pushed shut."""
 OPEN_STAND_M = (1.05, 1.0, 1.1, 1.15, 0.95)
+EDGE_STAND_M = (1.05, 1.15, 0.95, 1.25)
+EDGE_AHEAD_M, EDGE_ASIDE_M = (0.75, 1.35), 0.45
+"""From so far before a handle, and beside it, an opened door's edge is swept shut."""
 PUSH_STAND_M = (0.70, 0.76, 0.82, 0.64, 0.88)
 
 
@@ -83,10 +90,14 @@ class OracleOpen(Scripted):
         beyond = OPEN_BEYOND[kind] if self._base_movement else 0.02
         opened = FRIDGE_OPEN_RAD if kind == "fridge" else DRAWER_OPEN_M
         wide, enough = opened + beyond, opened - NOT_OPEN
-        ajar = kind == "fridge" and not self._base_movement
+        drawn = wide
+        if kind == "fridge" and not self._base_movement:
+            drawn = AJAR_RAD + AJAR_BEYOND_RAD
+        elif against_wall(sim.scene.articulation(name)):
+            drawn = BEFORE_WALL_RAD
         while sim.joint_pos(name) < enough:
             if self._to_sweep(sim, name):
-                yield from sweep_open(motion, name, wide, self._base_movement)
+                yield from sweep(motion, name, wide, self._base_movement)
                 yield from fold_away(motion, self._base_movement)
                 continue
             handle = sim.handle_pos(name)
@@ -107,7 +118,6 @@ class OracleOpen(Scripted):
             )
             if sim.held == name:
                 yield from motion.wait(3)
-                drawn = AJAR_RAD + AJAR_BEYOND_RAD if ajar else wide
                 yield from draw_along(motion, name, drawn, reach.pitch, self._base_movement)
             motion.suction = False
             if self._to_sweep(sim, name) and sim.joint_pos(name) < enough:
@@ -151,6 +161,12 @@ class OracleClose(Scripted):
         # The arm alone hardly reaches as far as a front that is shut.
         end = 0.0 if self._base_movement else 0.5 * CLOSED_SLACK
         while sim.joint_pos(name) > end + 0.3 * CLOSED_SLACK:
+            if against_wall(sim.scene.articulation(name)) and sim.joint_pos(name) > SWEEP_SHUT_RAD[1]:
+                if self._base_movement:
+                    yield from face_edge(motion, name)
+                yield from sweep(motion, name, SWEEP_SHUT_RAD[0], self._base_movement)
+                yield from fold_away(motion, self._base_movement)
+                continue
             point = push_point(sim, name)
             if self._base_movement and abs(aside(sim, name, point)) > ASIDE_RAD:
                 yield from go_before(motion, point, outward(sim, name), PUSH_STAND_M)
@@ -325,9 +341,19 @@ def room_behind(sim: Simulator) -> float:
     return room
 
 
+def face_edge(motion: Motion, name: str) -> Script:
+    """Stand before a fridge, where its body looks, and face the handle of its opened door."""
+    sim, front = motion.sim, motion.sim.scene.articulation(name).yaw
+    handle = sim.handle_pos(name)
+    ahead, aside = rotated(-front, sim.base[:2] - handle[:2]).tolist()
+    if not EDGE_AHEAD_M[0] < ahead < EDGE_AHEAD_M[1] or abs(aside) > EDGE_ASIDE_M:
+        yield from go_before(motion, handle, front, EDGE_STAND_M)
+    yield from motion.turn_to(math.atan2(*(handle[:2] - sim.base[:2])[::-1].tolist()))
+
+
 def go_before(motion: Motion, handle: NDArray[np.float64], direction: float, distances: tuple[float, ...]) -> Script:
     """Drive to a place from which the handle can be pushed: on the side that its front faces."""
     sim = motion.sim
     grid = grid_now(sim)
-    route = plan_route(grid, sim.base, handle, (direction,), distances, OPEN_SLANT, [])
+    route = plan_route(grid, sim.base, handle, (direction,), distances, BOARD_SLANT, [])
     yield from follow(motion, grid, route)

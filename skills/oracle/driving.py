@@ -191,13 +191,14 @@ class CostToGo:
         v = max(-0.4, min(0.4, 2.0 * ahead))
         return v, max(-1.0, min(1.0, 2.0 * math.remainder(float(YAWS[heading]) - yaw, math.tau)))
 
-    def arrived(self, x: float, y: float, within_m: float) -> bool:
-        """Whether a base stands at one of the places to stop at, and there is no better one that is near."""
+    def arrived(self, x: float, y: float, within_m: float, settle: float = 0.0) -> bool:
+        """Whether a base stands at one of the places to stop at, and there is no better one that is near, or none that
+        is better by more than `settle`."""
         here = min((s.cost for s in self._stops if math.hypot(s.x - x, s.y - y) < within_m), default=math.inf)
         if math.isinf(here):
             return False
         best = self(np.full(HEADINGS, x), np.full(HEADINGS, y), YAWS).min()
-        return here < float(best) + NEAR_ENOUGH
+        return here < float(best) + NEAR_ENOUGH + settle
 
     def _hand_weight(self, yaws: NDArray[np.float64], rows: int, columns: int) -> NDArray[np.float64]:
         """Return what it costs (headings, rows, columns) that the hand meets something."""

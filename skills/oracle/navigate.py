@@ -15,7 +15,7 @@ from skimage.graph import MCP_Geometric
 
 from hab.actions import Action
 from hab.navgrid import NavGrid, OrientedBox
-from hab.openings import opened_boxes
+from hab.openings import against_wall, opened_boxes
 from hab.simulator import Simulator
 from skills.oracle.driving import HAND_AZIMUTH_RAD, HAND_M, HAND_ROOM_M, Stop, cost_to_go
 from skills.oracle.motion import Motion, Script, Scripted, approach_speed, turn_rate
@@ -44,6 +44,9 @@ ASIDE_RAD = 0.5
 """So far off its target an arm has been pushed aside; what is in its way for a moment gives it less."""
 PROGRESS, PATIENCE = 0.05, 40
 """If the cost-to-go does not fall by this much in so many control steps, the way goes from node to node for as many."""
+ESCAPE_TRIES, ESCAPES_M, SETTLE = 3, (0.3, -0.3, 0.5, -0.5), 1.5
+"""After so many times without avail the base goes so far (m), somewhere else; each time it settles for a place that is
+this much worse."""
 
 
 class OracleNavigate(Scripted):
@@ -67,21 +70,27 @@ def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Script:
     slant = BOARD_SLANT if boarded else OPEN_SLANT
     grid = grid_now(sim)
     way = cost_to_go(grid, tuple(places(grid, position, fronts, distances, slant, opened_doors(sim))))
-    stuck = nodes = since = 0
+    stuck = nodes = since = tries = 0
     least = math.inf
     while True:
         x, y, yaw = sim.base.tolist()
         left = way.at(x, y, yaw)
-        least, since = (left, 0) if left < least - PROGRESS else (least, since + 1)
-        nodes = PATIENCE if since > PATIENCE else max(0, nodes - 1)
-        since = 0 if nodes == PATIENCE else since
+        if left < least - PROGRESS:
+            least, since, tries = left, 0, 0
+        since, nodes = since + 1, max(0, nodes - 1)
+        if since > PATIENCE:
+            since, nodes, tries = 0, PATIENCE, tries + 1
+            if tries >= ESCAPE_TRIES:
+                least = math.inf
+                yield from escape(motion, grid)
+                continue
         error = math.remainder(math.atan2(position[1] - y, position[0] - x) - yaw, math.tau)
         v, w = way.drive_by_nodes(x, y, yaw) if nodes else way.drive(x, y, yaw)
         aside = float(sim.arm[0] - sim.arm_target[0])
         if abs(aside) > ASIDE_RAD:
             # Something has pushed the arm aside, and it leans on that: turn the base after it until it is free.
             v, w = 0.0, turn_rate(aside)
-        elif way.arrived(x, y, ARRIVED_M):
+        elif way.arrived(x, y, ARRIVED_M, tries * SETTLE):
             v, w = 0.0, turn_rate(clear_turn(grid, sim.base, error))
             if abs(error) < FACED_RAD:
                 if math.dist((x, y), goal.position[:2]) < FAR_ENOUGH_M:
@@ -94,6 +103,15 @@ def drive_to(motion: Motion, goal: Goal, stand_off: bool) -> Script:
             # Blocked by something that the grid does not know.
             stuck = 0
             yield from motion.drive_line((x - 0.3 * math.cos(yaw), y - 0.3 * math.sin(yaw)), yaw, timeout=40)
+
+
+def escape(motion: Motion, grid: NavGrid) -> Script:
+    """Drive straight, forwards or backwards, to where there is more room: elsewhere the way may show."""
+    x, y, yaw = motion.sim.base.tolist()
+    ends = [(x + far * math.cos(yaw), y + far * math.sin(yaw)) for far in ESCAPES_M]
+    rooms = [float(grid.clearance[grid.cell(*end)]) if grid.is_free(*end) else 0.0 for end in ends]
+    if max(rooms) > 0.0:
+        yield from motion.drive_line(ends[int(np.argmax(rooms))], yaw, speed_m_s=0.3, timeout=60)
 
 
 def must_go_round(sim: Simulator, goal: Goal) -> bool:
@@ -112,7 +130,8 @@ def target_place(sim: Simulator, goal: Goal) -> tuple[NDArray[np.float64], tuple
     it lies under a board."""
     if goal.articulation:
         a = sim.scene.articulation(goal.articulation)
-        swing = HINGE_SIDE_RAD * math.copysign(1.0, a.axis[2]) if a.kind == "fridge" else 0.0
+        aside = a.kind == "fridge" and not against_wall(a)
+        swing = HINGE_SIDE_RAD * math.copysign(1.0, a.axis[2]) if aside else 0.0
         return np.asarray(goal.position), (a.yaw + swing,), False
     position = np.asarray(goal.position)
     if goal.object and sim.held != goal.object:

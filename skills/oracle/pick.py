@@ -10,9 +10,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.objects import OBJECTS
+from hab.objects import object_model
 from hab.simulator import Simulator
-from skills.oracle.hand import is_ball, rise_over_others, thickness
+from skills.oracle.hand import is_ball, others_before, passes_over, rise_over_others, thickness
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.place import MAX_TILT_RAD
@@ -26,6 +26,7 @@ APPROACH_M = 0.05
 """The last stretch, along the cup's axis, starts this far from the object's surface."""
 LIFT_M = 0.06
 RIM_CLEAR_M = 0.04
+SUCTION_M = 0.04
 RETRIES = 3
 
 
@@ -44,7 +45,12 @@ class OraclePick(Scripted):
             lift = max(LIFT_M, rim, rise_over_others(sim, name, position))
             reach = self._choose_reach(motion, position, name, rim, lift)
             clear = clearance(name, rim, reach.pitch)
-            motion.suction = True
+
+            def there(name: str = name) -> bool:
+                # Near the object only: whatever else the cup might touch before does not stick to it.
+                motion.suction = float(np.linalg.norm(sim.ee_pos - sim.object_pos(name))) < suction_m(name)
+                return sim.held != ""
+
             # Past the centre by a little: a bowl's bottom lies below it.
             yield from servo_to(
                 motion,
@@ -54,8 +60,10 @@ class OraclePick(Scripted):
                 -0.04,
                 self._base_movement,
                 receptacle,
-                lambda: sim.held != "",
+                there,
+                others_m=others_before(sim, name, position),
             )
+            motion.suction = True
             if sim.held:
                 yield from motion.wait(3)
                 break
@@ -89,10 +97,11 @@ class OraclePick(Scripted):
         """Return the pitches that get at the object and, in the same grip, at its goal."""
 
         def contact(pitch: float) -> float:
-            return OBJECTS[name].half_height_m + thickness(name, pitch) * math.sin(pitch)
+            return object_model(name).half_height_m + thickness(name, pitch) * math.sin(pitch)
 
         position = sim.object_pos(name)
         here = pitches_for(receptacle_at(sim, position), position, contact)
+        here = {pitch for pitch in here if passes_over(sim, name, position, pitch)} or here
         target = next((t for t in sim.episode.targets if t.object == name), None)
         if target is not None:
             there = pitches_for(receptacle_at(sim, target.goal_pos), target.goal_pos, contact)
@@ -100,6 +109,12 @@ class OraclePick(Scripted):
             fitting = {p for p in here if is_ball(name) or min(abs(p - q) for q in there) <= MAX_TILT_RAD}
             here = fitting or here
         return tuple(sorted(here, reverse=True))
+
+
+def suction_m(name: str) -> float:
+    """Return how near (m) to an object's centre the suction goes on."""
+    model = object_model(name)
+    return math.hypot(model.radius_m, model.half_extents[2]) + SUCTION_M
 
 
 def clearance(name: str, rim_m: float, pitch: float) -> float:

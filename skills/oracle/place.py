@@ -13,10 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.arm import PAN_X_M, cup_pose, solve
-from hab.objects import OBJECTS
+from hab.objects import object_model
 from hab.scene import Receptacle
 from hab.simulator import Simulator
-from skills.oracle.hand import cup_below, in_base, is_ball, object_in_cup, rise_over_others, upright_pitch
+from skills.oracle.hand import (
+    cup_below,
+    in_base,
+    is_ball,
+    object_in_cup,
+    others_before,
+    rise_over_others,
+    upright_pitch,
+)
 from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import drive_to, must_go_round
 from skills.oracle.reach import PITCHES, Reach, backed_off, choose_reach, pitches_for
@@ -78,6 +86,7 @@ class OraclePlace(Scripted):
             ahead_m=ahead,
             axis_rad=math.pi / 2.0,
             cup_at=cup_at,
+            others_m=others_before(sim, goal.object, position),
         )
         if sim.held and not there():
             # Where the arm alone does not quite get to, as near as it does.
@@ -101,7 +110,7 @@ class OraclePlace(Scripted):
         upright = upright_pitch(sim, name)
 
         def contact(pitch: float) -> float:
-            return OBJECTS[name].half_height_m - object_in_cup(sim, name, pitch)[2]
+            return object_model(name).half_height_m - object_in_cup(sim, name, pitch)[2]
 
         fitting = max(pitches_for(receptacle, position, contact))
         # An object set down beyond `MAX_TILT_RAD` may fall over, within its goal's radius: worth it for a few seconds.

@@ -20,6 +20,8 @@ STEEP_RAD = np.deg2rad(65.0)
 """A drawer's walls leave room for a hand from above only."""
 ROD_M, HAND_HALF_M = 0.10, 0.045
 """Length of the slender rod behind the cup's rim, and half the thickness of the hand behind it."""
+BOARD_CLEAR_M = 0.035
+"""The hand keeps so far from a board over it: it sways as the base drives in."""
 REST_COST = 150.0
 REACH_STEP_M = 0.04
 REACHES_M = tuple(np.arange(0.42, 1.13, REACH_STEP_M).tolist())
@@ -106,7 +108,7 @@ def pitches_for(receptacle: Receptacle, position: Point, contact_m: Callable[[fl
         thick = HAND_HALF_M if depth / math.cos(pitch) > ROD_M else robot.CUP_RADIUS_M
         return contact_m(pitch) + depth * math.tan(pitch) + thick / math.cos(pitch)
 
-    return {p for p in PITCHES if top(p) < receptacle.clearance_m - 0.015} or {PITCHES[-1]}
+    return {p for p in PITCHES if top(p) < receptacle.clearance_m - BOARD_CLEAR_M} or {PITCHES[-1]}
 
 
 def reaches(

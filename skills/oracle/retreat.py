@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.arm import ArmPose, forward, resting_near, solve
-from hab.objects import OBJECTS
+from hab.objects import is_object, object_model
 from skills.oracle.hand import cup_below
 from skills.oracle.motion import Motion, Script
 from skills.oracle.surroundings import depth_inside, grid_now, receptacle_at, way_out
@@ -61,14 +61,14 @@ def move_out(
         pulled = ArmPose(pose.azimuth, max(0.45, pose.radius - out_m), pose.z + lift_m, pose.pitch)
         if solve(pulled) is not None:
             yield from motion.arm_line(lifted, pulled, step_m=0.01)
-    if sim.held not in OBJECTS:
+    if not is_object(sim.held):
         yield from motion.arm_to(resting_near(sim.arm_target))
         return
     # The resting place may be over the furniture: what hangs from the cup has to be above it there, and on the way.
     name, surface = sim.held, receptacle.center[2] + HANG_CLEAR_M
 
     def too_low(cup: ArmPose) -> float:
-        return surface + OBJECTS[name].half_height_m - cup_below(sim, name, cup.pitch) - cup.z
+        return surface + object_model(name).half_height_m - cup_below(sim, name, cup.pitch) - cup.z
 
     rest = resting_near(sim.arm_target, too_low)
     yield from motion.arm_line(motion.pose(), forward(rest), step_m=CARRY_STEP_M)

@@ -52,13 +52,15 @@ def servo_to(
     ahead_m: float = 0.0,
     axis_rad: float | None = None,
     cup_at: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda point: point,
+    others_m: float = 0.0,
     timeout: int = 300,
 ) -> Script:
     """Bring the cup to `end_m` before a place, along an axis from `clear_m` on, until `there` or the time is out.
 
     `position` is the place (m, world) and `cup_at` where the cup is to be for it, both base frame; `ahead_m`: how far
     what is to get there is in front of the cup. `axis_rad`: the axis' pitch, the cup's own if there is none.
-    `receptacle`: what is worked at; None: something that stands upright, which the arm unfolds before.
+    `receptacle`: what is worked at; None: something that stands upright, which the arm unfolds before. `others_m`: how
+    high rises above the receptacle what stands before the place.
     """
     sim, pitch = motion.sim, reach.pitch
     axis = pitch if axis_rad is None else axis_rad
@@ -81,7 +83,7 @@ def servo_to(
         ready = ready_q is not None and bool(np.abs(ready_q - sim.arm).max() < READY_RAD)
         low, outside = False, distance if boarded else 0.0
         if receptacle is not None:
-            low = hand_bottom(sim) < receptacle.center[2] + rim_m(receptacle) + 0.04
+            low = hand_bottom(sim) < receptacle.center[2] + max(rim_m(receptacle), others_m) + 0.04
             outside += (depth_inside(receptacle, goal) + 0.08 - clear_m * math.cos(axis)) if boarded else 0.0
         inside = away < outside - 0.03
         speed = rate = 0.0

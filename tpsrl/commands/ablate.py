@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from hab.episodes import SCENARIOS, SPLITS
+from hab.objects import HOUSE_OBJECTS
 from tpsrl.commands.options import check_rendering, eval_config, obs_option
 from tpsrl.inputs import BadInput, Name, output_files
 
@@ -64,6 +65,6 @@ def ablate_command(
         raise BadInput(f"--skills: {error}") from error
     if videos or looks:
         check_rendering(config)
-    limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps
+    limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps, config.sim.objects or HOUSE_OBJECTS
     request = Request(scenario, cells[0].agent(skills), split, episodes, seed, config.sim.obs, config.sim.name, *limits)
     run_ablation(request, cells, skills, folder, workers, config.video if videos else None)

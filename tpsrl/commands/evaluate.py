@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from hab.objects import HOUSE_OBJECTS
 from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, film_path
 from tpsrl.commands.render import render_episode
 from tpsrl.inputs import Failure, json_lines, output_files, write_text
@@ -66,6 +67,7 @@ def evaluate_command(
         config.sim.name,
         config.chain.episode_steps or MAX_STEPS,
         config.chain.skill_steps,
+        config.sim.objects or HOUSE_OBJECTS,
     )
     with episode_progress(name, episodes) as on_result:
         evaluation = evaluate(request, workers, on_result)

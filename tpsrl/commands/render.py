@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hab.episodes import SCENARIOS
+from hab.objects import HOUSE_OBJECTS
 from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, film_path
 from tpsrl.inputs import BadInput, Failure, json_lines, output_files, write_text
 
@@ -61,7 +62,17 @@ def render_episode(name: str, index: int, path: Path, config: EvalConfig, agent:
             if name in SCENARIOS:
                 limits = chain_limits(config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps)
                 success, rows = render_scenario(
-                    name, split, index, config.sim.obs, agent, limits, style, path, on_frame, simulator=config.sim.name
+                    name,
+                    split,
+                    index,
+                    config.sim.obs,
+                    agent,
+                    limits,
+                    style,
+                    path,
+                    on_frame,
+                    simulator=config.sim.name,
+                    objects=config.sim.objects or HOUSE_OBJECTS,
                 )
             else:
                 success, rows = render_skill(
