@@ -294,6 +294,24 @@ def gallery_command(folder: Path, title: str | None) -> None:
     click.echo(str(page))
 
 
+@cli.command("houses")
+@click.option("--split", default="val", show_default=True, type=Name("split", SPLITS))
+@click.option("--scenario", default="tidy_house", show_default=True, type=Name("scenario", SCENARIOS))
+@click.option("--count", default=10, show_default=True, type=click.IntRange(min=1, max=40), help="Apartments.")
+@click.option("--columns", default=5, show_default=True, type=click.IntRange(min=1), help="Of the sheet.")
+@click.option("--out", type=Path, metavar="FILE", help="A .png or .jpg. Default: outputs/houses_SPLIT.png.")
+def houses_command(split: str, scenario: str, count: int, columns: int, out: Path | None) -> None:
+    """Draw the first apartments of a split from above, as episodes begin in them."""
+    from videos.houses import FORMATS, draw_houses
+
+    out = out or Path("outputs") / f"houses_{split}.png"
+    if out.suffix not in FORMATS:
+        raise BadInput(f"--out {out}: the file's name must end in {' or '.join(FORMATS)}")
+    output_files([("--out", out)])
+    draw_houses(scenario, split, count, columns, out)
+    click.echo(str(out))
+
+
 @cli.command("train-skill")
 @click.argument("skill", metavar="SKILL", type=Name("skill", POLICIES))
 @click.argument("overrides", nargs=-1)
