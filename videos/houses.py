@@ -12,16 +12,21 @@ from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import object_kind
 from hab.openings import against_wall
 from hab.scene import Scene
+from videos.render import prepare_rendering
 
-SIZE = (640, 480)
+FORMATS = (".png", ".jpg")
+SIZE = (480, 360)
 """Pixels of one house."""
 STRIP = 40
 _PAPER, _INK = (24, 26, 30), (236, 238, 240)
 
 
 def draw_houses(scenario: str, split: str, count: int, columns: int, out: Path) -> None:
-    """Draw the first so many apartments of a split as a scenario's episodes begin there; the file's ending says in
-    which format."""
+    """Draw the first so many apartments of a split as a scenario's episodes begin there.
+
+    The file's ending says in which format. Raises `RenderingUnavailable` where no OpenGL works.
+    """
+    prepare_rendering()
     sim = MujocoSimulator()
     tiles = []
     for index in range(count):
@@ -49,7 +54,7 @@ def _caption(scene: Scene, episode: Episode) -> tuple[str, str]:
 def _tile(picture: Image.Image, caption: tuple[str, str]) -> Image.Image:
     tile = Image.new("RGB", (SIZE[0], SIZE[1] + STRIP), _PAPER)
     tile.paste(picture, (0, 0))
-    draw, font = ImageDraw.Draw(tile), ImageFont.load_default(14)
+    draw, font = ImageDraw.Draw(tile), ImageFont.load_default(13)
     for row, line in enumerate(caption):
         draw.text((8, SIZE[1] + 3 + 17 * row), line, _INK, font)
     return tile

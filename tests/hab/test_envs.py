@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hab.episodes import scene_seed
 from hab.layout import SPLIT_SEEDS
 from hab.mujoco.render import RenderingUnavailable
-from hab.objects import OBJECTS
 from hab.sampler import SCENE_REPEATS, EpisodeSampler
 from hab.scenario_env import IDS, MAX_STEPS, ScenarioEnv
 from skills import TASKS
@@ -237,7 +236,7 @@ def test_what_is_in_hand_is_not_placed() -> None:
     assert reward == 0.0 and not terminated and info["object_to_goal_distance"][0] < 0.02
     assert list(info["placed"]) == [False, True] and list(info["placed_0_3m"]) == [False, True]
     assert list(info["stage_goals"]) == [True, False, False, False]
-    other = next(name for name in OBJECTS if name not in (first.object, second.object))
+    other = next(name for name in env.sim.episode.objects if name not in (first.object, second.object))
     env.reset()
     for target in env.sim.episode.targets:
         teleport(env, target.object, target.goal_pos)

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from hab import robot
 from hab.backend import make_simulator
 from hab.episodes import SCENARIOS, SKILLS, load_scene, make_episode
 from hab.habitat import apartments, fetch
-from hab.habitat.episodes import FRIDGE_MARKER, TASK_MARKER, read_episode
+from hab.habitat.episodes import FRIDGE_MARKER, TASK_MARKER, handles, read_episode
 from hab.habitat.export import export
 from hab.habitat.frames import from_habitat, roll_pitch_yaw, to_habitat
-from hab.objects import OBJECTS
+from hab.objects import HOUSE_OBJECTS, OBJECTS, object_kind
 from hab.openings import handle_at
 from tpsrl.commands import cli
 
@@ -127,7 +128,7 @@ def test_rays_meet_the_stage_where_they_meet_the_apartment(folder: Path, seed: i
         geom = np.zeros(1, dtype=np.int32)
         expected = mujoco.mj_ray(model, data, origin, direction, groups, 1, -1, geom, None)
         name = model.body(int(model.geom_bodyid[geom[0]])).name
-        moving = {a.name for a in sim.scene.articulations} | set(OBJECTS)
+        moving = {a.name for a in sim.scene.articulations} | set(sim.scene.objects)
         if expected < 0 or name in moving:
             continue
         nearest = first_hit(np.asarray(stage.triangles), np.array(to_habitat(origin)), np.array(to_habitat(direction)))
@@ -140,6 +141,7 @@ def test_objects_have_their_size(folder: Path) -> None:
     for name, model in OBJECTS.items():
         mesh = trimesh.load(folder / "objects" / f"{name}_collision.glb", force="mesh")
         x, y, z = (2 * half for half in model.half_extents)
+        z += model.half_height_m - model.half_extents[2]  # a bottle is heavier below
         # Round things are polygons of 24 sides, and the bowl's slabs reach a little beyond its circle.
         assert mesh.extents == pytest.approx((x, z, y), rel=0.03, abs=0.008), name
         assert read(folder / "objects" / f"{name}.object_config.json")["mass"] == model.mass_kg
@@ -227,8 +229,14 @@ def test_episodes_have_habitat_labs_fields(folder: Path, name: str) -> None:
             "goal_receptacles",
             "name_to_receptacle",
         }
-        objects = {file.removesuffix(".object_config.json") + "_:0000" for file, _ in episode["rigid_objs"]}
-        assert len(objects) == len(OBJECTS)
+        # habitat-lab counts those of a kind as it makes them, in the list's order.
+        made: Counter[str] = Counter()
+        objects = set()
+        for file, _ in episode["rigid_objs"]:
+            kind = file.removesuffix(".object_config.json")
+            objects.add(f"{kind}_:{made[kind]:04d}")
+            made[kind] += 1
+        assert len(objects) == HOUSE_OBJECTS and set(made) <= set(OBJECTS) and max(made.values()) > 1
         assert set(episode["targets"]) == set(episode["info"]["object_labels"]) <= objects
         assert (folder / "scenes" / f"{episode['scene_id']}.scene_instance.json").is_file()
         names = {marker["name"] for marker in episode["markers"]}
@@ -247,11 +255,18 @@ def test_objects_stand_where_ours_do(folder: Path) -> None:
     file = folder / "episodes" / "val" / "set_table.json.gz"
     exported = json.loads(gzip.decompress(file.read_bytes()))["episodes"][0]
     episode = make_episode("set_table", "val", 0)
-    for name, pose in exported["rigid_objs"]:
-        position, yaw = episode.objects[name.removesuffix(".object_config.json")]
+    named = {other: name for name, other in handles(episode.objects).items()}
+    made: Counter[str] = Counter()
+    for file, pose in exported["rigid_objs"]:
+        kind = file.removesuffix(".object_config.json")
+        name = named.pop(f"{kind}_:{made[kind]:04d}")
+        made[kind] += 1
+        assert object_kind(name) == kind
+        position, yaw = episode.objects[name]
         assert from_habitat(np.array(pose)[:3, 3]) == pytest.approx(position, abs=1e-6)
         forwards = from_habitat(np.array(pose)[:3, :3] @ to_habitat((1.0, 0.0, 0.0)))
         assert forwards == pytest.approx((math.cos(yaw), math.sin(yaw), 0.0), abs=1e-6)
+    assert not named
     drawer = load_scene(SEED).receptacle(episode.targets[0].start_receptacle).articulation
     (marker,) = [m for m in exported["markers"] if m["name"] == TASK_MARKER]
     assert marker["params"]["link"] == f"{drawer}_link"

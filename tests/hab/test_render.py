@@ -18,6 +18,7 @@ from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.mujoco.rays import HEAD_SCAN_DIRECTIONS
 from hab.mujoco.render import HeadCamera, RenderingUnavailable, make_gl_context
 from hab.mujoco.simulator import MujocoSimulator, load_model
+from hab.objects import object_model
 from skills import make_env
 from skills.oracle import make_oracle
 
@@ -93,13 +94,14 @@ def test_depth_is_normalised_and_upright(sim: MujocoSimulator) -> None:
 
 @pytest.mark.parametrize(("side", "columns"), [(1.0, slice(0, 64)), (-1.0, slice(64, 128))])
 def test_left_is_left_and_near_is_dark(sim: MujocoSimulator, side: float, columns: slice) -> None:
-    """A box held up to the left of the view changes the left half of the picture only, where it must be."""
+    """An object held up to the left of the view changes the left half of the picture only, where it must be."""
     sim.reset(make_episode("tidy_house", "val", 0))
     before = sim.depth()
     x, y, yaw = sim.base
     ahead, aside, up = 0.45, 0.2 * side, 1.3
     pos = (x + ahead * np.cos(yaw) - aside * np.sin(yaw), y + ahead * np.sin(yaw) + aside * np.cos(yaw), up)
-    adr = int(sim.model.joint("003_cracker_box").qposadr[0])
+    box = max(sim.scene.objects, key=lambda name: object_model(name).half_extents[2])
+    adr = int(sim.model.joint(box).qposadr[0])
     sim.data.qpos[adr : adr + 3] = pos
     mujoco.mj_forward(sim.model, sim.data)
     changed = np.argwhere(np.abs(sim.depth() - before)[:, :, 0] > 0.002)

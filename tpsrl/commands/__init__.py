@@ -15,6 +15,7 @@ from tpsrl.commands.data import data_group
 from tpsrl.commands.doctor import doctor_command
 from tpsrl.commands.export import export_group
 from tpsrl.commands.gallery import gallery_command
+from tpsrl.commands.houses import houses_command
 from tpsrl.commands.navigation import eval_command, film_command, train_nav_command
 from tpsrl.commands.plan import plan_command
 from tpsrl.commands.publish_skill import publish_skill_command
@@ -39,6 +40,7 @@ for _command in (
     eval_command,
     export_group,
     gallery_command,
+    houses_command,
     plan_command,
     publish_skill_command,
     record_starts_command,
