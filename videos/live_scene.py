@@ -17,7 +17,7 @@ from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.mujoco.cutaway import wall_geoms
 from hab.mujoco.fetch import GROUP_COLLISION
 from hab.mujoco.simulator import MujocoSimulator
-from hab.objects import OBJECTS
+from hab.objects import object_model
 from hab.simulator import Overlay
 from skills.skill import Goal
 from videos.overlays import SPHERE_RADIUS_M, ghost, matrix, wireframe_box
@@ -64,14 +64,14 @@ class LiveScene:
         scene = self._server.scene
         self._targets = {}
         for target in episode.targets:
-            model, name = OBJECTS[target.object], target.object
+            model, name = object_model(target.object), target.object
             frame = scene.add_frame(f"/targets/{name}", show_axes=False)
             box = [_mesh(edge) for edge in wireframe_box(np.zeros(3), np.eye(3), model.half_extents)]
             scene.add_mesh_trimesh(f"/targets/{name}/box", trimesh.util.concatenate(box))
             self._targets[name] = frame
         self._ghosts = scene.add_frame("/goals", show_axes=False)
         for target in episode.targets:
-            for number, geom in enumerate(OBJECTS[target.object].geoms):
+            for number, geom in enumerate(object_model(target.object).geoms):
                 shape = ghost(geom, target.goal_pos)
                 mesh = _mesh(shape)
                 r, g, b, opacity = shape.rgba

@@ -26,6 +26,7 @@ from hab.episodes import (
     SCENARIOS,
     SPLITS,
     Episode,
+    approach_poses,
     asked_kinds,
     is_unseen,
     lies_on,
@@ -37,6 +38,7 @@ from hab.episodes import (
 from hab.layout import generate_scene
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import HOUSE_OBJECTS, OBJECTS, UNSEEN, object_kind, object_model
+from hab.openings import grid_with_openings
 from hab.scene import Receptacle
 from skills import make_env
 
@@ -331,6 +333,18 @@ def test_what_is_drawn_again_is_told_and_rare() -> None:
     assert redrawn["tidy_house"] == redrawn["set_table"] == [0] * 60
     assert 0 < sum(count > 0 for count in redrawn["prepare_groceries"]) < 20
     assert max(redrawn["prepare_groceries"]) < 20
+
+
+@pytest.mark.parametrize("index", [259, 0, 3, 500])
+def test_an_opened_fridge_shuts_nobody_out_of_the_kitchen(index: int) -> None:
+    """259: its door, opened, once stood across the only way in, and no episode fitted."""
+    episode = make_episode("prepare_groceries", "train", index)
+    scene = load_scene(episode.scene_seed)
+    grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
+    for target in episode.targets:
+        receptacle = scene.receptacle(target.start_receptacle)
+        assert approach_poses(grid, receptacle, target.start_pos)
+        assert np.isfinite(grid.distance_field(target.start_pos[:2])[grid.cell(*episode.robot[:2])])
 
 
 def test_a_kind_more_in_the_catalogue_changes_no_episode(monkeypatch: pytest.MonkeyPatch) -> None:
