@@ -18,9 +18,10 @@ import mujoco
 import numpy as np
 
 from eval.statistics import wilson
-from hab.episodes import make_episode
+from hab.episodes import holds, make_episode
 from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
+from hab.openings import drawn_out
 from hab.scenario_env import MAX_STEPS
 from planner.agent import Agent, chain_limits, load_policies, play_episode
 from planner.closed_loop import NOT_EXPECTED
@@ -70,10 +71,13 @@ def drawer_shut_again(sim: MujocoSimulator, step: PlanStep) -> None:
     name = sim.scene.receptacle(target.start_receptacle).articulation
     position = sim.joint_pos(name)
     sim.data.qpos[sim._joint_qpos[name]] = 0.0
-    if sim.scene.articulation(name).kind == "cabinet":
-        yaw = sim.scene.articulation(name).yaw
-        x, y, z = sim.object_pos(target.object)
-        move(sim, target.object, (x - position * np.cos(yaw), y - position * np.sin(yaw), z))
+    articulation = sim.scene.articulation(name)
+    if articulation.kind == "cabinet":
+        (inside,) = (r for r in sim.scene.receptacles if r.articulation == name)
+        for other in sim.episode.objects:
+            x, y, z = drawn_out(articulation, -position, tuple(sim.object_pos(other).tolist()))
+            if other == target.object or holds(inside, (x, y, z)):
+                move(sim, other, (x, y, z))
 
 
 def wrong_object_in_hand(sim: MujocoSimulator, step: PlanStep) -> None:

@@ -78,7 +78,7 @@ class EpisodeResult:
     steps: int
     trace: list[dict[str, Any]]
     """One row per skill call."""
-    kinds: tuple[str, ...] = ()
+    kinds: list[str] = field(default_factory=list)
     """Of objects and furniture that the episode is about (`hab.episodes.asked_kinds`)."""
 
     @property
@@ -143,7 +143,7 @@ def run_episode(request: Request, index: int) -> EpisodeResult:
 
 def _run_scenario(request: Request, index: int) -> EpisodeResult:
     episode = make_episode(request.name, request.split, index, objects=request.objects)
-    kinds = asked_kinds(load_scene(episode.scene_seed), episode.targets)
+    kinds = list(asked_kinds(load_scene(episode.scene_seed), episode.targets))
     limits = chain_limits(request.episode_steps, request.skill_steps)
     sim = cached_simulator(request.sim)
     stage, called = 0, PlanStep("", "", Goal((0.0, 0.0, 0.0)), "")
@@ -201,14 +201,14 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
     )
 
 
-def _goal_kinds(scene: Scene, episode: Episode, goal: Goal) -> tuple[str, ...]:
+def _goal_kinds(scene: Scene, episode: Episode, goal: Goal) -> list[str]:
     """Return the kinds that one call of a skill is about: its object, and where that is or is to be."""
     if not goal.object:
-        return (scene.articulation(goal.articulation).kind,)
+        return [scene.articulation(goal.articulation).kind]
     target = episode.target(goal.object)
     ends = {target.start_pos: target.start_receptacle, target.goal_pos: target.goal_receptacle}
     places = [ends[end] for end in (goal.position, goal.then) if end in ends]
-    return tuple(dict.fromkeys([object_kind(goal.object), *(scene.receptacle(place).kind for place in places)]))
+    return list(dict.fromkeys([object_kind(goal.object), *(scene.receptacle(place).kind for place in places)]))
 
 
 @lru_cache(maxsize=1)

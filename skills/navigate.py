@@ -42,7 +42,7 @@ MIN_START_M = 3.0
 """Planar distance from the target at the start."""
 TURN_REWARD_M = 3.0
 """Turning towards the target is rewarded within this distance."""
-SHOWN_STOP_M, SHOWN_STOP_RAD, SHOWN_STOP_FLOOR_M = 1.42, 0.20, 1.0
+SHOWN_STOP_M, SHOWN_STOP_RAD, SHOWN_STOP_FLOOR_M = 1.42, 0.20, 1.15
 """A demonstration stops so near the target, turned so far off it, and so near to where one would work."""
 LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
 """So far from its resting position a skill's last step leaves the hand, and with such pitches."""

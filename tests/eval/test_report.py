@@ -14,8 +14,8 @@ from planner.agent import Agent
 def evaluation() -> Evaluation:
     row = {"stage": 1, "skill": "pick", "outcome": "timeout", "reason": "timeout"}
     results = [
-        EpisodeResult(0, 7, True, [True] * 4, "", "", 900, []),
-        EpisodeResult(1, 8, False, [True, False, False, False], "pick", "timeout", 812, [row]),
+        EpisodeResult(0, 7, True, [True] * 4, "", "", 900, [], ["024_bowl", "table"]),
+        EpisodeResult(1, 8, False, [True, False, False, False], "pick", "timeout", 812, [row], ["011_banana", "table"]),
     ]
     return Evaluation(Request("set_table", Agent(), episodes=2), results, 2.0, interrupted=False)
 
@@ -24,8 +24,15 @@ def test_json() -> None:
     report = to_json(evaluation())
     assert list(report) == [
         *("scenario", "sim", "split", "episodes", "seed", "agent"),
-        *("success", "success_ci95", "interactions", "success_over_steps", "steps", "seconds", "episode_results"),
+        *("success", "success_ci95", "interactions", "objects", "seen", "unseen", "by_kind"),
+        *("success_over_steps", "steps", "seconds", "episode_results"),
     ]
+    assert report["objects"] == 30
+    # The banana is in houses of test alone.
+    assert (report["seen"]["episodes"], report["seen"]["success"]) == (1, 1.0)
+    assert (report["unseen"]["episodes"], report["unseen"]["success"]) == (1, 0.0)
+    counts = {kind: (those["episodes"], those["success"]) for kind, those in report["by_kind"].items()}
+    assert counts == {"011_banana": (1, 0.0), "024_bowl": (1, 1.0), "table": (2, 0.5)}
     assert report["agent"] == {
         "skills": "oracle",
         "skill_nav": True,
@@ -47,6 +54,8 @@ def test_json() -> None:
         "failed_skill": "pick",
         "reason": "timeout",
         "steps": 812,
+        "kinds": ["011_banana", "table"],
+        "asks_for_unseen": True,
     }
 
 
@@ -54,7 +63,7 @@ def test_a_skill_has_no_switches_of_the_chain() -> None:
     result = EpisodeResult(0, 7, True, [], "", "", 90, [])
     report = to_json(Evaluation(Request("pick", Agent(), episodes=1), [result], 1.0, interrupted=False))
     assert report["agent"]["skill_nav"] and report["agent"]["nav_skill"] is None is report["agent"]["stop_mask"]
-    assert report["success_over_steps"] == []
+    assert report["success_over_steps"] == [] and report["objects"] is None and report["unseen"] is None
     assert report["interactions"] == []
 
 

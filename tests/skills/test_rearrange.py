@@ -79,6 +79,8 @@ def test_earlier_objects_are_where_they_belong_and_a_wrong_one_ends_it() -> None
             assert env.sim.object_pos(target.object) == pytest.approx(place, abs=0.02)
         other = next(target.object for target in targets if target.object != env.goal.object)
         env.sim.hold(other)
+        if env.sim.collides():  # the seal breaks
+            continue
         _, _, terminated, _, info = env.step({"grip_action": np.ones(1)})
         assert terminated and info["reason"] == "wrong object" and not info["success"]
     assert len(numbers) > 2
