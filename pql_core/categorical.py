@@ -18,7 +18,7 @@ def project(probabilities: Tensor, returns: Tensor, discounts: Tensor, z: Tensor
     probability to its two neighbours, to the nearer one more.
     """
     step = (z[-1] - z[0]) / (len(z) - 1)
-    shifted = (returns[:, None] + discounts[:, None] * z).clamp(z[0], z[-1])
+    shifted = returns[:, None] + discounts[:, None] * z
     place = ((shifted - z[0]) / step).clamp(0, len(z) - 1)
     below = place.floor()
     upper_share = place - below
