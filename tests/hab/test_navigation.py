@@ -43,8 +43,8 @@ from hab.navigation.oracle import shortest_path_action
 FROZEN: dict[str, str] = {
     "pointnav val": "0dd34b290e2152f0",
     "pointnav test": "836a2eb2f9f167d7",
-    "objectnav val": "4d795940478df2c6",
-    "objectnav test": "2aac54d1129e5205",
+    "objectnav val": "986e7247b38b02ed",
+    "objectnav test": "6eb90858c84c47c0",
     "flee val": "6c3b8d3f63d14900",
     "flee test": "4b0cbc020e3e9126",
     "explore val": "ad84391a1899b807",
