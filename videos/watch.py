@@ -49,6 +49,8 @@ FRAME_S, SLOW_S = 1.0 / 20.0, 1.0 / 4.0
 """Between two pictures; between two updates of plots, depth image and text."""
 SHOWN = 300
 """Points of a plot."""
+STOPPED = "stopped before its end"
+"""Why a demonstration that was interrupted has not succeeded."""
 PATIENCE = 20
 """A person may take so many times a skill's and an episode's time."""
 BEFORE, AFTER = 2, 4
@@ -176,7 +178,7 @@ class Watch:
         limits = self._limits
         if agent.skills == HANDS:
             limits = Limits(PATIENCE * limits.episode, {k: PATIENCE * v for k, v in limits.skills.items()})
-        log, ended, success, reason = Log(sim, tuple(SIZES)), "", False, ""
+        log, ended, success, reason = Log(sim, tuple(SIZES)), "", False, STOPPED
 
         def on_call(label: str, step: PlanStep) -> None:
             log.on_call(label, step)
@@ -205,7 +207,7 @@ class Watch:
         task: Any = env.unwrapped
         sim: MujocoSimulator = task.sim
         task.sim = self._sim  # the one that is shown
-        ended, success, reason = "", False, ""
+        ended, success, reason = "", False, STOPPED
         try:
             env.reset(seed=0, options={"index": choice.index})
             if agent.skills == HANDS:
