@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from hab.layout import SPLIT_SEEDS, generate_scene
 from hab.navgrid import NavGrid
 from hab.objects import BOWL, FRUITS, HOUSE_OBJECTS, UNSEEN, object_kind, object_model
-from hab.openings import fridge_start, opened_boxes, rotated
-from hab.scene import Receptacle, Scene, Vec3
+from hab.openings import opened_boxes, rotated, widest
+from hab.scene import Articulation, Receptacle, Scene, Vec3
 from hab.storage import UNSEEN_FURNITURE
 
 SCENARIOS = ("tidy_house", "prepare_groceries", "set_table")
@@ -31,6 +31,8 @@ POLICIES = (*SKILLS, "rearrange")
 """What a policy is trained for: a skill, or all at once (skills/rearrange.py)."""
 SPLITS = tuple(SPLIT_SEEDS)
 
+FRIDGE_START_RAD = 2.0
+"""The fridge's door where a scenario starts with it open, or as far as it opens."""
 OBJECT_GAP_M = (0.02, 0.10)
 """Free space between two objects' bounding circles: drawn for each, at least."""
 HAND_ROOM_M, STEM_M = 0.075, 0.09
@@ -116,6 +118,11 @@ def _grid_beside_door(seed: int, room_m: float) -> NavGrid:
     fridge = next(a for a in scene.articulations if a.kind == "fridge")
     x, y, yaw, hx, hy = opened_boxes(scene, {fridge.name: fridge_start(fridge)})[0]
     return load_grid(seed).with_boxes([(x, y, yaw, hx + room_m, hy + room_m)])
+
+
+def fridge_start(fridge: Articulation) -> float:
+    """Return where a scenario's fridge is that starts open (rad)."""
+    return min(FRIDGE_START_RAD, widest(fridge))
 
 
 def make_episode(scenario: str, split: str, index: int, objects: int = HOUSE_OBJECTS) -> Episode:

@@ -19,7 +19,6 @@ from hab import bedroom, furniture, kitchen, storage
 from hab.furniture import Frame, Piece, Style
 from hab.navgrid import NavGrid
 from hab.objects import draw_objects
-from hab.openings import fridge_start, grid_with_openings
 from hab.palette import draw_style
 from hab.placing import TRIES, Item, Placer, back_zone, bounds, front_zone, overlap
 from hab.rooms import PLANS, HousePlan, Rect, Room, walls
@@ -462,31 +461,17 @@ def approach_points(receptacle: Receptacle) -> list[tuple[float, float]]:
 
 
 def _liveable(scene: Scene, rooms: list[Rect]) -> bool:
-    """Whether a wide robot gets to every accessible side, with the fridge open, too, and can turn in every room."""
+    """Whether a wide robot gets to every accessible side and can turn in every room."""
     grid = NavGrid(scene, radius_m=PASSAGE_RADIUS_M)
     for receptacle in scene.receptacles:
         for x, y in approach_points(receptacle):
             if math.dist((x, y), grid.nearest_free(x, y)) > APPROACH_M:
                 return False
-    if not _kitchen_stays_open(scene):
-        return False
     open_places = grid.largest_component & (grid.tall_clearance > TURN_M) & (grid.clearance > TURN_M)
     for x0, y0, x1, y1 in rooms:
         (i0, j0), (i1, j1) = grid.cell(x0, y0), grid.cell(x1, y1)
         if not open_places[max(i0, 0) : i1, max(j0, 0) : j1].any():
             return False
-    return True
-
-
-def _kitchen_stays_open(scene: Scene) -> bool:
-    """Whether the robot gets to counter and fridge past its opened door, as in Prepare Groceries, too."""
-    fridge = next(a for a in scene.articulations if a.kind == "fridge")
-    grid = grid_with_openings(scene, NavGrid(scene), {fridge.name: fridge_start(fridge)})
-    for receptacle in scene.receptacles:
-        if receptacle.kind in ("counter", "fridge"):
-            points = approach_points(receptacle)
-            if all(math.dist(point, grid.nearest_free(*point)) > APPROACH_M for point in points):
-                return False
     return True
 
 

@@ -18,8 +18,6 @@ from hab.scene import Articulation, Scene, Vec3
 
 AJAR_RAD_OR_M = 0.05
 """What is open less than this is no obstacle of its own."""
-FRIDGE_START_RAD = 2.0
-"""The fridge's door where a scenario starts with it open, or as far as it opens."""
 
 
 def widest(articulation: Articulation) -> float:
@@ -30,11 +28,6 @@ def widest(articulation: Articulation) -> float:
 def against_wall(articulation: Articulation) -> bool:
     """Whether a wall beside its hinge keeps a door from opening as far as others."""
     return articulation.kind == "fridge" and widest(articulation) < FRIDGE_RANGE_RAD[1]
-
-
-def fridge_start(fridge: Articulation) -> float:
-    """Return where a scenario's fridge is that starts open (rad)."""
-    return min(FRIDGE_START_RAD, widest(fridge))
 
 
 def opened_position(rng: np.random.Generator, articulation: Articulation, between: tuple[float, float]) -> float:
