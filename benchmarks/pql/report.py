@@ -74,6 +74,12 @@ def first_over(run: Run, axis: str, bar: float) -> float | None:
     return float(run[axis][over[0]]) if len(over) else None
 
 
+def mean(scores: list[float]) -> float:
+    """Return the mean of the seeds that have a score; NaN where none has."""
+    known = [score for score in scores if score == score]
+    return float(np.mean(known)) if known else float("nan")
+
+
 def summary(seeds: dict[int, Run], bar: float, arms: dict[str, dict[int, Run]]) -> dict[str, Any]:
     everybody = [run for arm in arms.values() for run in arm.values()]
     result: dict[str, Any] = {"seeds": sorted(seeds)}
@@ -130,9 +136,7 @@ def show(report: dict[str, Any]) -> None:
         print(f"\n{task}: score by seconds | by steps | seconds, steps to {report['bars'][task]:g} by seed")
         for arm, row in arms.items():
             parts = [
-                " ".join(
-                    f"{float(np.nanmean(scores)):.3g}@{point}" for point, scores in row[f"score_by_{axis}"].items()
-                )
+                " ".join(f"{mean(scores):.3g}@{point}" for point, scores in row[f"score_by_{axis}"].items())
                 for axis in ("seconds", "steps")
             ]
             reached = [
