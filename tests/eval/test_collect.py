@@ -104,13 +104,12 @@ def test_minari_reads_it_and_its_environment_plays_it_again(drawers: Path, monke
         for t in range(len(episode)):
             observation, reward, terminated, truncated, info = env.step({k: v[t] for k, v in episode.actions.items()})
             shown.append(observation)
+            assert np.array_equal(episode.infos["base"][t + 1], env.unwrapped.sim.base)
             assert (reward, terminated) == (episode.rewards[t], episode.terminations[t])
             assert truncated == episode.truncations[t]
         assert info["success"] == told["success"]
         for key, rows in episode.observations.items():
             assert np.array_equal(rows, [observation[key] for observation in shown]), key
-        base = env.unwrapped.sim.base
-        assert np.array_equal(episode.infos["base"][-1], base)
         assert not episode.infos["task"].any() and len(episode.infos["interactions"]) == len(episode) + 1
     env.close()
 

@@ -63,6 +63,7 @@ class Hands:
             for name in names:
                 self.keys.press(name)
             action = self.policy.act(self.sim)
+            assert all(np.abs(part).max() <= 1.0 for part in action.values())
             self.sim.step(action)
             self.clock.now += 1.0 / 30.0
         return action
