@@ -52,10 +52,8 @@ REACH_M = (0.50, 0.95)
 REACHES_M = np.arange(*REACH_M, 0.05, dtype=np.float64)
 APPROACH_ANGLES = (0.0, 0.35, -0.35, 0.7, -0.7)
 """Directions (rad off the receptacle's front) from which a robot may approach."""
-DOOR_ROOMS_M = (DOOR_ROOM_M, 0.10, 0.0)
-"""A robot that works beside an opened door keeps this much more from it, for its arm; less where that does not fit."""
 _FRIDGE_MAX_HEIGHT_M = 0.15
-_ATTEMPTS, _ATTEMPTS_EACH = 200, 20
+_ATTEMPTS = 200
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def make_episode(scenario: str, split: str, index: int, objects: int = HOUSE_OBJ
     scene, grid = load_scene(seed), load_grid(seed)
     for attempt in range(_ATTEMPTS):
         rng = np.random.default_rng([SCENARIOS.index(scenario), SPLITS.index(split), index, attempt])
-        layout = Layout(scene, grid, rng, grid, DOOR_ROOMS_M[min(attempt // _ATTEMPTS_EACH, len(DOOR_ROOMS_M) - 1)])
+        layout = Layout(scene, grid, rng, grid)
         try:
             targets = _DRAWS[scenario](layout)
             layout.add_clutter()
@@ -285,7 +283,6 @@ class Layout:
     rng: np.random.Generator
     outside: NavGrid
     """The grid for all but the fridge: `grid`, less the room that an opened door needs."""
-    door_room_m: float
     objects: dict[str, tuple[Vec3, float]] = field(default_factory=dict)
     joints: dict[str, float] = field(default_factory=dict)
     taken: list[Spot] = field(default_factory=list)
@@ -381,7 +378,7 @@ def _prepare_groceries(layout: Layout) -> list[Target]:
     fridge = next(a for a in layout.scene.articulations if a.kind == "fridge")
     layout.joints[fridge.name] = fridge_start(fridge)
     layout.grid = _grid_beside_door(layout.scene.seed, 0.0)
-    layout.outside = _grid_beside_door(layout.scene.seed, layout.door_room_m)
+    layout.outside = _grid_beside_door(layout.scene.seed, DOOR_ROOM_M)
     low = [n for n in layout.scene.objects if 2.0 * object_model(n).half_extents[2] <= _FRIDGE_MAX_HEIGHT_M]
     counter, shelves = layout.receptacles("counter"), layout.receptacles("fridge")
     into = [True, True, False] if layout.rng.random() < 0.5 else [False, False, True]
