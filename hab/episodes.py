@@ -16,11 +16,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hab.layout import SPLIT_SEEDS, generate_scene
+from hab.layout import DOOR_ROOM_M, SPLIT_SEEDS, generate_scene
 from hab.navgrid import NavGrid
 from hab.objects import BOWL, FRUITS, HOUSE_OBJECTS, UNSEEN, object_kind, object_model
-from hab.openings import opened_boxes, rotated, widest
-from hab.scene import Articulation, Receptacle, Scene, Vec3
+from hab.openings import fridge_start, opened_boxes, rotated
+from hab.scene import Receptacle, Scene, Vec3
 from hab.storage import UNSEEN_FURNITURE
 
 SCENARIOS = ("tidy_house", "prepare_groceries", "set_table")
@@ -31,8 +31,6 @@ POLICIES = (*SKILLS, "rearrange")
 """What a policy is trained for: a skill, or all at once (skills/rearrange.py)."""
 SPLITS = tuple(SPLIT_SEEDS)
 
-FRIDGE_START_RAD = 2.0
-"""The fridge's door where a scenario starts with it open, or as far as it opens."""
 OBJECT_GAP_M = (0.02, 0.10)
 """Free space between two objects' bounding circles: drawn for each, at least."""
 HAND_ROOM_M, STEM_M = 0.075, 0.09
@@ -54,10 +52,8 @@ REACH_M = (0.50, 0.95)
 REACHES_M = np.arange(*REACH_M, 0.05, dtype=np.float64)
 APPROACH_ANGLES = (0.0, 0.35, -0.35, 0.7, -0.7)
 """Directions (rad off the receptacle's front) from which a robot may approach."""
-DOOR_ROOM_M = (0.20, 0.10, 0.0)
-"""A robot that works beside an opened door keeps this much more from it, for its arm; less where that does not fit."""
 _FRIDGE_MAX_HEIGHT_M = 0.15
-_ATTEMPTS, _ATTEMPTS_EACH = 200, 20
+_ATTEMPTS = 200
 
 
 @dataclass(frozen=True)
@@ -120,11 +116,6 @@ def _grid_beside_door(seed: int, room_m: float) -> NavGrid:
     return load_grid(seed).with_boxes([(x, y, yaw, hx + room_m, hy + room_m)])
 
 
-def fridge_start(fridge: Articulation) -> float:
-    """Return where a scenario's fridge is that starts open (rad)."""
-    return min(FRIDGE_START_RAD, widest(fridge))
-
-
 def make_episode(scenario: str, split: str, index: int, objects: int = HOUSE_OBJECTS) -> Episode:
     """Return one episode of a scenario.
 
@@ -140,7 +131,7 @@ def make_episode(scenario: str, split: str, index: int, objects: int = HOUSE_OBJ
     scene, grid = load_scene(seed), load_grid(seed)
     for attempt in range(_ATTEMPTS):
         rng = np.random.default_rng([SCENARIOS.index(scenario), SPLITS.index(split), index, attempt])
-        layout = Layout(scene, grid, rng, grid, DOOR_ROOM_M[min(attempt // _ATTEMPTS_EACH, len(DOOR_ROOM_M) - 1)])
+        layout = Layout(scene, grid, rng, grid)
         try:
             targets = _DRAWS[scenario](layout)
             layout.add_clutter()
@@ -292,7 +283,6 @@ class Layout:
     rng: np.random.Generator
     outside: NavGrid
     """The grid for all but the fridge: `grid`, less the room that an opened door needs."""
-    door_room_m: float
     objects: dict[str, tuple[Vec3, float]] = field(default_factory=dict)
     joints: dict[str, float] = field(default_factory=dict)
     taken: list[Spot] = field(default_factory=list)
@@ -388,7 +378,7 @@ def _prepare_groceries(layout: Layout) -> list[Target]:
     fridge = next(a for a in layout.scene.articulations if a.kind == "fridge")
     layout.joints[fridge.name] = fridge_start(fridge)
     layout.grid = _grid_beside_door(layout.scene.seed, 0.0)
-    layout.outside = _grid_beside_door(layout.scene.seed, layout.door_room_m)
+    layout.outside = _grid_beside_door(layout.scene.seed, DOOR_ROOM_M)
     low = [n for n in layout.scene.objects if 2.0 * object_model(n).half_extents[2] <= _FRIDGE_MAX_HEIGHT_M]
     counter, shelves = layout.receptacles("counter"), layout.receptacles("fridge")
     into = [True, True, False] if layout.rng.random() < 0.5 else [False, False, True]

@@ -17,8 +17,9 @@ import numpy as np
 
 from hab import bedroom, furniture, kitchen, storage
 from hab.furniture import Frame, Piece, Style
-from hab.navgrid import NavGrid
+from hab.navgrid import ROBOT_RADIUS_M, NavGrid
 from hab.objects import draw_objects
+from hab.openings import footprint, fridge_start
 from hab.palette import draw_style
 from hab.placing import TRIES, Item, Placer, back_zone, bounds, front_zone, overlap
 from hab.rooms import PLANS, HousePlan, Rect, Room, walls
@@ -38,6 +39,8 @@ STORAGE_SHARES = {"sideboard": 0.6, "side_table": 0.55, "armchair": 0.55, "wash_
 bathrooms alone."""
 PASSAGE_RADIUS_M = 0.48
 """A disc of this radius gets to every surface: passages are about 1 m wide."""
+DOOR_ROOM_M = 0.20
+"""The arm wants so much room beside a fridge's door that stands open."""
 TURN_M = 0.62
 """Every room has a place with that much room around it, for turning with the arm out."""
 APPROACH_M = 0.75
@@ -461,12 +464,18 @@ def approach_points(receptacle: Receptacle) -> list[tuple[float, float]]:
 
 
 def _liveable(scene: Scene, rooms: list[Rect]) -> bool:
-    """Whether a wide robot gets to every accessible side and can turn in every room."""
+    """Whether a wide robot gets to every accessible side and can turn in every room, and whether the fridge's door,
+    standing open, parts no room from the others."""
     grid = NavGrid(scene, radius_m=PASSAGE_RADIUS_M)
     for receptacle in scene.receptacles:
         for x, y in approach_points(receptacle):
             if math.dist((x, y), grid.nearest_free(x, y)) > APPROACH_M:
                 return False
+    fridge = next(a for a in scene.articulations if a.kind == "fridge")
+    x, y, yaw, hx, hy = footprint(fridge, fridge_start(fridge))
+    opened = grid.with_boxes([(x, y, yaw, hx + DOOR_ROOM_M, hy + DOOR_ROOM_M)], ROBOT_RADIUS_M)
+    if opened.largest_component.sum() < 0.95 * opened.free.sum():
+        return False
     open_places = grid.largest_component & (grid.tall_clearance > TURN_M) & (grid.clearance > TURN_M)
     for x0, y0, x1, y1 in rooms:
         (i0, j0), (i1, j1) = grid.cell(x0, y0), grid.cell(x1, y1)

@@ -24,6 +24,7 @@ LOW_M, HIGH_M = 0.02, 1.3
 TALL_M = 0.70
 """Geometry whose top is above this stops the resting arm, too."""
 FIELDS_CACHED = 64
+ROBOT_RADIUS_M = 0.30
 
 OrientedBox = tuple[float, float, float, float, float]
 """cx, cy, yaw, hx, hy (world, m, rad)."""
@@ -33,7 +34,7 @@ _EIGHT = np.ones((3, 3), dtype=bool)
 class NavGrid:
     """Free space of one scene (articulations closed). Arrays are indexed [i, j] = [row of y, column of x]."""
 
-    def __init__(self, scene: Scene, radius_m: float = 0.30, cell_m: float = 0.05) -> None:
+    def __init__(self, scene: Scene, radius_m: float = ROBOT_RADIUS_M, cell_m: float = 0.05) -> None:
         self.radius_m = radius_m
         self.cell_m = cell_m
         x_min, y_min, x_max, y_max = scene.bounds
@@ -57,9 +58,11 @@ class NavGrid:
                 self._stand(layer, geom, x, y, yaw)
         self._finish()
 
-    def with_boxes(self, boxes: Iterable[OrientedBox]) -> NavGrid:
-        """A copy in which oriented rectangles (opened doors and drawers) are obstacles, too."""
+    def with_boxes(self, boxes: Iterable[OrientedBox], radius_m: float | None = None) -> NavGrid:
+        """A copy in which oriented rectangles (opened doors and drawers) are obstacles, too; perhaps for a robot of
+        another radius."""
         other = copy.copy(self)
+        other.radius_m = radius_m or self.radius_m
         other.clearance = self.clearance.copy()
         other.tall_clearance = self.tall_clearance.copy()
         for cx, cy, yaw, hx, hy in boxes:

@@ -16,6 +16,8 @@ from hab.kitchen import FRIDGE_RANGE_RAD
 from hab.navgrid import NavGrid, OrientedBox
 from hab.scene import Articulation, Scene, Vec3
 
+FRIDGE_START_RAD = 2.0
+"""The fridge's door where a scenario starts with it open, or as far as it opens."""
 AJAR_RAD_OR_M = 0.05
 """What is open less than this is no obstacle of its own."""
 
@@ -23,6 +25,11 @@ AJAR_RAD_OR_M = 0.05
 def widest(articulation: Articulation) -> float:
     """Return how far a door or drawer opens (m or rad)."""
     return articulation.joint_range[1]
+
+
+def fridge_start(fridge: Articulation) -> float:
+    """Return where a scenario's fridge is that starts open (rad)."""
+    return min(FRIDGE_START_RAD, widest(fridge))
 
 
 def against_wall(articulation: Articulation) -> bool:

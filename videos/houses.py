@@ -15,7 +15,7 @@ from hab.scene import Scene
 from videos.render import prepare_rendering
 
 FORMATS = (".png", ".jpg")
-SIZE = (480, 360)
+SIZE = (640, 480)
 """Pixels of one house."""
 STRIP = 40
 _PAPER, _INK = (24, 26, 30), (236, 238, 240)
@@ -54,7 +54,7 @@ def _caption(scene: Scene, episode: Episode) -> tuple[str, str]:
 def _tile(picture: Image.Image, caption: tuple[str, str]) -> Image.Image:
     tile = Image.new("RGB", (SIZE[0], SIZE[1] + STRIP), _PAPER)
     tile.paste(picture, (0, 0))
-    draw, font = ImageDraw.Draw(tile), ImageFont.load_default(13)
+    draw, font = ImageDraw.Draw(tile), ImageFont.load_default(15)
     for row, line in enumerate(caption):
         draw.text((8, SIZE[1] + 3 + 17 * row), line, _INK, font)
     return tile
