@@ -41,14 +41,14 @@ from hab.navigation.noise import LINEAR, ROTATIONAL, noisy_depth, noisy_laser, n
 from hab.navigation.oracle import shortest_path_action
 
 FROZEN: dict[str, str] = {
-    "pointnav val": "0dd34b290e2152f0",
-    "pointnav test": "836a2eb2f9f167d7",
-    "objectnav val": "986e7247b38b02ed",
-    "objectnav test": "6eb90858c84c47c0",
-    "flee val": "6c3b8d3f63d14900",
-    "flee test": "4b0cbc020e3e9126",
-    "explore val": "ad84391a1899b807",
-    "explore test": "094aa9ce192c2cfe",
+    "pointnav val": "e8e8e8b71d9f3151",
+    "pointnav test": "1a604992535f0a70",
+    "objectnav val": "17094001e1fa5ef1",
+    "objectnav test": "819d2654814ab30d",
+    "flee val": "62c4b834a239080f",
+    "flee test": "80a918ff4cfe4a79",
+    "explore val": "c27f8f8918134c9e",
+    "explore test": "9b5b82d6c80e90dd",
 }
 """First 16 digits of the SHA-256 of the contents of 1,000 episodes each."""
 
