@@ -271,7 +271,7 @@ class Page:
 
 def test_watching_and_driving_in_a_browser(served: tuple[str, subprocess.Popen[str], Path], tmp_path: Path) -> None:
     address, process, folder = served
-    chrome = open_browser(tmp_path / "profile")
+    chrome = open_browser(tmp_path / "profile", webgl=True)
     try:
         page = Page(chrome, address)
 
