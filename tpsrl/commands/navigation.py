@@ -74,10 +74,10 @@ def train_nav_command(
     keys = [override_key(override) for override in overrides]
     options = {"task": task, "obs": obs, "gps": gps}
     for key, override in zip(keys, overrides, strict=True):
-        if key in (*options, "out", "nav"):
+        if key in (*options, "out", "nav_recipe"):
             raise BadInput(f"bad override: {override}: the command line has an argument or option for it")
     settings = [f"{key}={value}" for key, value in options.items()]
-    settings += [f"nav={'laser' if obs == 'laser' else 'depth'}", *overrides]
+    settings += [f"nav_recipe={'laser' if obs == 'laser' else 'depth'}", *overrides]
     for option, key, value in (
         ("--steps", "train.total_steps", steps),
         ("--scheduler", "train.scheduler", scheduler),
