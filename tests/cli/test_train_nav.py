@@ -70,7 +70,7 @@ def test_bad_input_is_answered_in_one_line(
 @pytest.mark.parametrize("task", TASKS)
 def test_every_variant_composes_and_its_network_fits_its_spaces(task: str, obs: str, gps: bool) -> None:
     recipe = "laser" if obs == "laser" else "depth"
-    config = load_nav_config([f"task={task}", f"obs={obs}", f"gps={gps}", f"nav={recipe}"])
+    config = load_nav_config([f"task={task}", f"obs={obs}", f"gps={gps}", f"nav_recipe={recipe}"])
     env = make_navigation_env(task, obs=obs, gps=gps)
     network = RecurrentPolicy(
         env.observation_space, env.action_space, fit_navigation_policy(config.policy, task, obs, gps)
