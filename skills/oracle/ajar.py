@@ -30,6 +30,8 @@ SHORT_M = 0.07
 """… or stops so far before it, to get past it."""
 BESIDE_M = {"open": 0.17, "shut": 0.09}
 """The hand goes in so far beside the edge: between a door and a wall there is no more room."""
+FAR_ASIDE_M = 0.05
+"""… and, to sweep a door shut, not so much further aside."""
 AT_EDGE_M = 0.9
 """A base that may move keeps the edge so far from the shoulder."""
 FOLD_AT_RAD, FOLD_AT_M = 0.5, 0.92
@@ -68,6 +70,8 @@ def sweep(motion: Motion, name: str, until: float, base_movement: bool, timeout:
         deep = min(edge.radius + past, STRETCHED_M)
         azimuth, radius = hand.azimuth, hand.radius
         clear = beside > aside - 0.02
+        if way == "shut" and beside > aside + FAR_ASIDE_M and hand.radius < edge.radius + LEAST_M:
+            clear = False  # further aside is the wall
         if beside > 0.0 and hand.radius > (deep - 0.015 if clear else edge.radius + LEAST_M):
             azimuth += side * TURN_RAD
             if beside < TOUCHING_M and way == "open":

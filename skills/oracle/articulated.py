@@ -76,8 +76,9 @@ ASIDE_RAD = 0.6
 """From within this much of the front's direction a handle is got hold of, and a front pushed shut."""
 OPEN_STAND_M = (1.05, 1.0, 1.1, 1.15, 0.95)
 EDGE_STAND_M = (1.05, 1.15, 0.95, 1.25)
-EDGE_AHEAD_M, EDGE_ASIDE_M = (0.75, 1.35), 0.45
-"""From so far before a handle, and beside it, an opened door's edge is swept shut."""
+EDGE_AHEAD_M, EDGE_ASIDE_M, OFF_WALL_M = (0.75, 1.35), (-0.6, 0.0), 0.3
+"""From so far before its handle, and so far from its fridge's middle towards the hinge, a door's edge is swept shut; so
+far from the handle away from the wall the base goes to do that."""
 PUSH_STAND_M = (0.70, 0.76, 0.82, 0.64, 0.88)
 
 
@@ -342,12 +343,14 @@ def room_behind(sim: Simulator) -> float:
 
 
 def face_edge(motion: Motion, name: str) -> Script:
-    """Stand before a fridge, where its body looks, and face the handle of its opened door."""
-    sim, front = motion.sim, motion.sim.scene.articulation(name).yaw
-    handle = sim.handle_pos(name)
-    ahead, aside = rotated(-front, sim.base[:2] - handle[:2]).tolist()
-    if not EDGE_AHEAD_M[0] < ahead < EDGE_AHEAD_M[1] or abs(aside) > EDGE_ASIDE_M:
-        yield from go_before(motion, handle, front, EDGE_STAND_M)
+    """Stand before a fridge in a corner, not near the wall, and face the handle of its opened door."""
+    sim, fridge = motion.sim, motion.sim.scene.articulation(name)
+    handle, hinge = sim.handle_pos(name), math.copysign(1.0, fridge.axis[2])
+    ahead = float(rotated(-fridge.yaw, sim.base[:2] - handle[:2])[0])
+    aside = hinge * float(rotated(-fridge.yaw, sim.base[:2] - np.asarray(fridge.pos[:2]))[1])
+    if not EDGE_AHEAD_M[0] < ahead < EDGE_AHEAD_M[1] or not EDGE_ASIDE_M[0] < aside < EDGE_ASIDE_M[1]:
+        off = rotated(fridge.yaw, (0.0, -hinge * OFF_WALL_M))
+        yield from go_before(motion, handle + np.array([*off, 0.0]), fridge.yaw, EDGE_STAND_M)
     yield from motion.turn_to(math.atan2(*(handle[:2] - sim.base[:2])[::-1].tolist()))
 
 
