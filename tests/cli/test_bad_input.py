@@ -83,6 +83,8 @@ CASES = {
     ),
     "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
+    "fewer objects than targets": (["eval", "tidy_house", "sim.objects=4"], "sim.objects=4: choose from 5 to 30"),
+    "houses in no picture": (["houses", "--out", "houses.txt"], "must end in .png or .jpg"),
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser, laser+map, depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=gazebo"], "choose from mujoco, habitat"),
     "not in the zoo yet": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import signal
@@ -11,7 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from hab.backend import unavailable
 from tpsrl import __version__
@@ -236,3 +239,17 @@ def wait_for_handlers(process: subprocess.Popen[str]) -> None:
             return
         time.sleep(0.005)
     raise AssertionError("no SIGTERM handler")
+
+
+def test_houses_draws_what_it_is_asked_for(tpsrl: Run, tmp_path: Path) -> None:
+    sheet = tmp_path / "houses.png"
+    code, out = tpsrl("houses", "--split", "train", "--count", "3", "--columns", "2", "--out", str(sheet))
+    if code and "OpenGL" in out:
+        pytest.skip(out)
+    assert (code, out.strip()) == (0, str(sheet))
+    picture = np.asarray(Image.open(sheet)).astype(int)
+    wide, high = picture.shape[1] // 2, picture.shape[0] // 2
+    tiles = [picture[y : y + high, x : x + wide] for y in (0, high) for x in (0, wide)]
+    floor = [tile[: high - 60].std() for tile in tiles]
+    assert min(floor[:3]) > 10.0 and floor[3] < 5.0  # three houses and an empty place
+    assert all(np.abs(a - b).mean() > 3.0 for a, b in itertools.combinations(tiles[:3], 2))

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from eval.evaluate import EpisodeResult, Request, evaluate
+from eval.evaluate import EpisodeResult, Request, cached_simulator, evaluate
 from eval.report import to_json
 from hab.actions import Action
 from hab.mujoco.simulator import MujocoSimulator
+from hab.objects import object_kind
 from hab.simulator import SimulationError
 from planner.agent import Agent
+from skills import make_env
 
 SHORT = Request("tidy_house", Agent(), episodes=3, episode_steps=150)
 
@@ -157,3 +159,25 @@ def test_workers_die_with_their_parent(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=30)
     wait_until_empty(process)
+
+
+def test_a_house_holds_as_many_objects_as_asked_for() -> None:
+    (result,) = evaluate(Request("tidy_house", Agent(), episodes=1, episode_steps=20, objects=7)).results
+    episode = cached_simulator("mujoco").episode
+    assert len(episode.objects) == 7 and {t.object for t in episode.targets} <= set(episode.objects)
+    assert set(result.kinds) >= {object_kind(t.object) for t in episode.targets} and not result.asks_for_unseen
+
+
+@pytest.mark.parametrize("skill", ["pick", "place", "navigate", "open_fridge"])
+def test_a_skills_kinds_are_those_of_its_goal(skill: str) -> None:
+    (result,) = evaluate(Request(skill, Agent(), episodes=1, split="test")).results
+    env = make_env(skill, "test", obs="laser", index=0).unwrapped
+    env.reset(seed=0)
+    goal, episode, scene = env.goal, env.start.episode, env.sim.scene  # type: ignore[attr-defined]
+    if skill == "open_fridge":
+        assert result.kinds == ["fridge"]
+        return
+    target = episode.target(goal.object)
+    place = target.goal_receptacle if goal.position == target.goal_pos else target.start_receptacle
+    expected = [object_kind(goal.object)] + ([] if goal.articulation else [scene.receptacle(place).kind])
+    assert result.kinds == expected

@@ -273,6 +273,19 @@ def test_objects_stand_in_groups_at_varied_gaps() -> None:
     assert sum(gap < 0.10 for gap in every) > 0.4 * len(every)
 
 
+@few
+@given(any_episode)
+def test_what_is_much_taller_leaves_room_for_the_gripper(which: tuple[str, str, int]) -> None:
+    """Beside what a hand takes, or puts down: the gripper is 12.4 cm wide and begins 13 cm behind the cup's rim."""
+    episode = make_episode(*which)
+    ends = [(t.object, at) for t in episode.targets for at in (t.start_pos, t.goal_pos)]
+    for (name, at), (other, (bt, _)) in itertools.product(ends, episode.objects.items()):
+        top, other_top = at[2] + object_model(name).half_extents[2], bt[2] + object_model(other).half_extents[2]
+        beside = abs(at[2] - bt[2]) < object_model(name).half_extents[2] + object_model(other).half_extents[2]
+        if name != other and beside and other_top - top > 0.09:
+            assert math.dist(at[:2], bt[:2]) - object_model(other).radius_m > 0.062, (name, other)
+
+
 def test_some_objects_are_in_drawers_and_in_the_fridge_and_in_front_of_others() -> None:
     kinds: Counter[str] = Counter()
     behind = 0

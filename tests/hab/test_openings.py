@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from hab.episodes import load_scene
-from hab.openings import in_the_way, overlapping
+from hab.openings import against_wall, fridge_start, in_the_way, opened_position, overlapping, widest
 
 Box = tuple[float, float, float, float, float]
 SIZE = st.floats(0.05, 1.0)
@@ -46,3 +46,17 @@ def test_a_door_stands_in_a_drawer_only_if_both_are_open(drawer_m: float, door_r
     """Training start 3098 of Pick was drawn like this: the door flew shut."""
     scene = load_scene(3098 % 120)
     assert in_the_way(scene, {"drawer_4": drawer_m, "fridge": door_rad}) == expected
+
+
+@pytest.mark.parametrize("seed", [1002, 1003])
+def test_positions_are_drawn_within_the_doors_range(seed: int) -> None:
+    """Apartment 1002 has its fridge in a corner."""
+    door = load_scene(seed).articulation("fridge")
+    assert against_wall(door) == (seed == 1002)
+    rng = np.random.default_rng(0)
+    drawn = [opened_position(rng, door, (1.25, 2.1)) for _ in range(300)]
+    end = min(2.1, widest(door))
+    assert 1.25 <= min(drawn) < 1.25 + 0.1 * (end - 1.25) and end - 0.1 * (end - 1.25) < max(drawn) <= end
+    assert fridge_start(door) == min(2.0, widest(door))
+    drawer = load_scene(seed).articulation("drawer_0")
+    assert not against_wall(drawer) and 0.42 <= opened_position(rng, drawer, (0.42, 0.50)) <= 0.50

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from hab import robot, sensors
 from hab.arm import resting_near
-from hab.episodes import POLICIES, SKILLS, load_grid, load_scene
+from hab.episodes import POLICIES, SKILLS, lies_on, load_grid, load_scene, make_episode, scene_seed
 from hab.mapping import LaserMap
 from hab.measures import OPEN_SLACK, at_rest, ee_in_base
+from hab.mujoco.simulator import MujocoSimulator
 from hab.observation_sets import CRITIC_KEYS, OBSERVATION_SETS
-from hab.openings import grid_with_openings, handle_at, opened_boxes
+from hab.openings import against_wall, grid_with_openings, handle_at, opened_boxes, rotated
 from hab.scene import DRAWER_OPEN_M
 from skills import TASKS, make_env
 from skills.articulated import TOUCH_M, ArticulatedState, handle_reward, state_reward
@@ -28,7 +29,7 @@ from skills.pick import PickState, dropped, pick_reward, reach_reward, wrong_obj
 from skills.pick import rest_reward as pick_rest_reward
 from skills.place import PlaceState, carry_reward, place_reward
 from skills.place import rest_reward as place_rest_reward
-from skills.starts import working_pose
+from skills.starts import at_position, working_pose
 
 MANIPULATION = tuple(skill for skill in SKILLS if skill != "navigate")
 HAND = {"joint", "is_holding", "relative_resting_position"}
@@ -781,6 +782,87 @@ def test_a_demonstration_stops_where_stopping_is_right() -> None:
             assert not success and reason == ""
         success, _ = env.control_step({"rearrange_stop": np.ones(1)}, {})
         assert success
+
+
+@pytest.mark.parametrize("base_movement", [True, False])
+@pytest.mark.parametrize("skill", ["open_fridge", "close_fridge"])
+def test_fridges_in_corners_have_start_states_within_their_doors_range(skill: str, base_movement: bool) -> None:
+    for index in (2, 5, 8):  # apartments 1002, 1005, 1008
+        env = make(skill, base_movement)
+        env.reset(options={"index": index})
+        door = env.sim.scene.articulation("fridge")
+        assert against_wall(door)
+        assert env.sim.joint_pos("fridge") <= door.joint_range[1] + 1e-6
+        assert (env.sim.joint_pos("fridge") > 0.7) == (skill == "close_fridge")
+        # The base stands where the fridge looks, and not in the wall's half of the room.
+        ahead = rotated(-door.yaw, env.sim.base[:2] - np.array(door.pos[:2]))[0]
+        assert ahead > 0.7
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_all_that_lies_in_a_drawer_comes_out_with_it(index: int) -> None:
+    """Drawn by hand in the physics, the drawer takes its contents to where a start state has them, give or take."""
+    scene = load_scene(scene_seed("train", index))
+    episode = make_episode("tidy_house", "train", index)
+    inside = {
+        name: where.articulation
+        for name, (at, _) in episode.objects.items()
+        if (where := lies_on(scene, at)) is not None and where.kind == "drawer"
+    }
+    assert inside
+    sim = MujocoSimulator()
+    for drawer in sorted(set(inside.values())):
+        opened = at_position(scene, episode, drawer, 0.45)
+        moved = {name for name in episode.objects if opened.objects[name] != episode.objects[name]}
+        assert moved == {name for name, where in inside.items() if where == drawer}
+        sim.reset(episode)
+        body = sim.model.body(drawer).id
+        yaw = scene.articulation(drawer).yaw
+        for _ in range(240):
+            if sim.joint_pos(drawer) < 0.45:
+                sim.data.xfrc_applied[body, :2] = 12.0 * np.array([math.cos(yaw), math.sin(yaw)])
+            else:
+                sim.data.xfrc_applied[body, :2] = 0.0
+            sim.step({})
+        assert sim.joint_pos(drawer) > 0.4
+        for name in moved:
+            assert math.dist(sim.object_pos(name)[:2], opened.objects[name][0][:2]) < 0.25, name
+    sim.close()
+
+
+# -- forces ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("skill", "limit_n"),
+    [("pick", 10_000.0), ("place", 10_000.0), ("open_fridge", 20_000.0), ("rearrange", 100_000.0), ("navigate", None)],
+)
+def test_forces_add_up_to_habitats_limits(skill: str, limit_n: float | None) -> None:
+    """The contact force rises and falls by 900 N, again and again: the sum of its rises ends the episode, and costs."""
+
+    def played(rises: int) -> str:
+        env = make(skill)
+        env.reset(options={"index": 3})
+        terms: dict[str, float] = {}
+        step = env.sim.step
+
+        def pressed(action: Any) -> None:
+            step({"grip_action": np.array([1.0 if env.sim.held else -1.0], np.float32)})
+            env.sim.force_n = 900.0 if env.steps % 2 else 0.0
+
+        env.sim.step = pressed
+        for _ in range(2 * rises):
+            _, reason = env.control_step({}, terms)
+            if reason:
+                assert terms["force_end"] == -1.0
+                return str(reason)
+        return ""
+
+    if limit_n is None:
+        assert played(130) == ""
+    else:
+        assert played(int(limit_n // 900.0)) == ""
+        assert played(int(limit_n // 900.0) + 1) == "excessive force"
 
 
 # -- what only the critic is told --------------------------------------------------------------------------------------
