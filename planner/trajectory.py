@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hab import IDS
 from hab.actions import SIZES, STOP, Action
 from hab.episodes import SCENARIOS, Episode
+from hab.objects import object_kind
 from hab.scene import Scene
 from hab.simulator import Simulator
 from planner.task_planner import PlanStep
@@ -209,7 +210,7 @@ def replay(played: Played, obs: str) -> Trajectory:
 def in_words(step: PlanStep, episode: Episode, scene: Scene) -> str:
     """Say what a call of a skill is to do, as one would tell a person: "put the apple on the table"."""
     goal, skill = step.goal, step.skill
-    thing = re.sub(r"^\d+_", "", goal.object).replace("_", " ")
+    thing = re.sub(r"^[^_]*_", "", object_kind(goal.object)).replace("_", " ") if goal.object else ""
     furniture = scene.articulation(goal.articulation).kind if goal.articulation else ""
     target = next((target for target in episode.targets if target.object == goal.object), None)
     if skill == "navigate":

@@ -37,6 +37,7 @@ def test_cited_documents_exist() -> None:
     for file in TEXTS:
         for document, heading in re.findall(r'([\w/.-]*\w\.md)\b(?:, "([^"]+)")?', file.read_text(encoding="utf-8")):
             places = [ROOT / document, file.parent / document, ROOT / "docs" / document]
+            places += [place.with_suffix(".ipynb") for place in places]  # a page made of a notebook
             found = next((place for place in places if place.is_file()), None)
             assert found, f"{file.relative_to(ROOT)} cites {document}"
             if heading and found:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections import deque
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from fractions import Fraction
 from typing import Any
 
@@ -230,7 +230,7 @@ def test_measures_are_what_their_definitions_say() -> None:
 
 
 def model_of(seed: int) -> tuple[mujoco.MjModel, mujoco.MjData]:
-    model = scene_to_spec(load_scene(seed), ()).compile()
+    model = scene_to_spec(replace(load_scene(seed), objects=())).compile()
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     return model, data

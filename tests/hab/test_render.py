@@ -98,7 +98,7 @@ def test_left_is_left_and_near_is_dark(sim: MujocoSimulator, side: float, column
     sim.reset(make_episode("tidy_house", "val", 0))
     before = sim.depth()
     x, y, yaw = sim.base
-    ahead, aside, up = 0.45, 0.2 * side, 1.3
+    ahead, aside, up = 0.6, 0.2 * side, 1.3
     pos = (x + ahead * np.cos(yaw) - aside * np.sin(yaw), y + ahead * np.sin(yaw) + aside * np.cos(yaw), up)
     box = max(sim.scene.objects, key=lambda name: object_model(name).half_extents[2])
     adr = int(sim.model.joint(box).qposadr[0])

@@ -29,7 +29,7 @@ class FakeSim:
         self.base = np.zeros(3)
         self.arm = REST_Q.copy()
         self.held = ""
-        self.ee_pos = np.zeros(3)
+        self.ee_pos, self.ee_mat = np.zeros(3), np.eye(3)
         self.objects = {t.object: np.array(t.start_pos) for t in TARGETS}
         self.actions: list[Action] = []
         self.steps = 0
