@@ -63,7 +63,7 @@ def test_pql_solves_a_task_at_the_ratios_asked_for(tmp_path: Path) -> None:
     trained = trainer(CONFIG, tmp_path)
     result = trained.train()
     assert CONFIG.total_steps <= result.steps < CONFIG.total_steps + CONFIG.num_envs and not result.interrupted
-    assert mean_return(trained) > BEST - 0.5  # random actions: -12
+    assert mean_return(trained) > BEST - 1.5  # random actions: -12
     last = rows(tmp_path)[-1]
     saved = checkpoint.load(tmp_path / "checkpoint.pt")
     learnt = (result.steps - CONFIG.num_envs * CONFIG.warmup_steps) / CONFIG.num_envs
