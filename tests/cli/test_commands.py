@@ -156,10 +156,10 @@ def test_a_failing_episode_keeps_the_others(
     from eval import evaluate
     from hab.episodes import make_episode
 
-    def broken(scenario: str, split: str, index: int) -> object:
+    def broken(scenario: str, split: str, index: int, objects: int) -> object:
         if index == 2:
             raise IndexError("nothing\nhere")
-        return make_episode(scenario, split, index)
+        return make_episode(scenario, split, index, objects)
 
     monkeypatch.setattr(evaluate, "make_episode", broken)
     report = tmp_path / "report.json"

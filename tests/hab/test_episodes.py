@@ -339,10 +339,10 @@ def test_a_house_holds_no_fewer_objects_than_targets_and_no_more_than_there_are(
 
 def test_what_is_drawn_again_is_told_and_rare() -> None:
     redrawn = {
-        scenario: [make_episode(scenario, "val", index).redrawn for index in range(60)] for scenario in SCENARIOS
+        scenario: [make_episode(scenario, "val", index).redrawn for index in range(30)] for scenario in SCENARIOS
     }
-    assert redrawn["tidy_house"] == redrawn["set_table"] == [0] * 60
-    assert 0 < sum(count > 0 for count in redrawn["prepare_groceries"]) < 20
+    assert redrawn["tidy_house"] == redrawn["set_table"] == [0] * 30
+    assert 0 < sum(count > 0 for count in redrawn["prepare_groceries"]) < 12
     assert max(redrawn["prepare_groceries"]) < 20
 
 
