@@ -273,17 +273,20 @@ def test_objects_stand_in_groups_at_varied_gaps() -> None:
     assert sum(gap < 0.10 for gap in every) > 0.4 * len(every)
 
 
-@few
-@given(any_episode)
-def test_what_is_much_taller_leaves_room_for_the_gripper(which: tuple[str, str, int]) -> None:
+def test_what_is_much_taller_leaves_room_for_the_gripper() -> None:
     """Beside what a hand takes, or puts down: the gripper is 12.4 cm wide and begins 13 cm behind the cup's rim."""
-    episode = make_episode(*which)
-    ends = [(t.object, at) for t in episode.targets for at in (t.start_pos, t.goal_pos)]
-    for (name, at), (other, (bt, _)) in itertools.product(ends, episode.objects.items()):
-        top, other_top = at[2] + object_model(name).half_extents[2], bt[2] + object_model(other).half_extents[2]
-        beside = abs(at[2] - bt[2]) < object_model(name).half_extents[2] + object_model(other).half_extents[2]
-        if name != other and beside and other_top - top > 0.09:
-            assert math.dist(at[:2], bt[:2]) - object_model(other).radius_m > 0.062, (name, other)
+    beside = 0
+    for index in range(120):
+        episode = make_episode("tidy_house", "train", index % 40 + 1000 * (index % 3))
+        ends = [(t.object, at) for t in episode.targets for at in (t.start_pos, t.goal_pos)]
+        for (name, at), (other, (bt, _)) in itertools.product(ends, episode.objects.items()):
+            halves = object_model(name).half_extents[2], object_model(other).half_extents[2]
+            rise = bt[2] + halves[1] - at[2] - halves[0]
+            away = math.dist(at[:2], bt[:2]) - object_model(other).radius_m
+            if name != other and abs(at[2] - bt[2]) < sum(halves) and rise > 0.09:
+                assert away > 0.062, (index, name, other)
+                beside += away < 0.15
+    assert beside > 3
 
 
 def test_some_objects_are_in_drawers_and_in_the_fridge_and_in_front_of_others() -> None:
@@ -341,10 +344,10 @@ def test_a_house_holds_no_fewer_objects_than_targets_and_no_more_than_there_are(
 
 def test_what_is_drawn_again_is_told_and_rare() -> None:
     redrawn = {
-        scenario: [make_episode(scenario, "val", index).redrawn for index in range(60)] for scenario in SCENARIOS
+        scenario: [make_episode(scenario, "val", index).redrawn for index in range(30)] for scenario in SCENARIOS
     }
-    assert redrawn["tidy_house"] == redrawn["set_table"] == [0] * 60
-    assert 0 < sum(count > 0 for count in redrawn["prepare_groceries"]) < 20
+    assert redrawn["tidy_house"] == redrawn["set_table"] == [0] * 30
+    assert 0 < sum(count > 0 for count in redrawn["prepare_groceries"]) < 12
     assert max(redrawn["prepare_groceries"]) < 20
 
 

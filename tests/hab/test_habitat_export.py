@@ -144,6 +144,7 @@ def test_objects_have_their_size(folder: Path) -> None:
         if name == "025_mug":  # its handle is to one side
             x = model.half_extents[0] + 0.040
         z += model.half_height_m - model.half_extents[2]  # a bottle is heavier below
+        x -= 0.022 if name == "025_mug" else 0.0  # its handle is on one side
         # Round things are polygons of 24 sides, and the bowl's slabs reach a little beyond its circle.
         assert mesh.extents == pytest.approx((x, z, y), rel=0.03, abs=0.008), name
         assert read(folder / "objects" / f"{name}.object_config.json")["mass"] == model.mass_kg
