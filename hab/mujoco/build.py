@@ -73,7 +73,7 @@ MATERIALS: dict[str, Material] = {
 def scene_to_spec(scene: Scene) -> mujoco.MjSpec:
     """The scene with its articulations at 0 and one free body per object, parked beyond the house.
 
-    Bodies: one per furniture piece that is solid, articulation (its joint has the same name) and object (its free joint,
+    Bodies: one per solid furniture piece, articulation (its joint has the same name) and object (its free joint,
     too).
     """
     spec = mujoco.MjSpec()
