@@ -73,7 +73,8 @@ MATERIALS: dict[str, Material] = {
 def scene_to_spec(scene: Scene) -> mujoco.MjSpec:
     """The scene with its articulations at 0 and one free body per object, parked beyond the house.
 
-    Bodies: one per furniture piece, articulation (its joint has the same name) and object (its free joint, too).
+    Bodies: one per solid furniture piece, articulation (its joint has the same name) and object (its free joint,
+    too).
     """
     spec = mujoco.MjSpec()
     spec.modelname = f"apartment_{scene.seed}"
@@ -84,7 +85,8 @@ def scene_to_spec(scene: Scene) -> mujoco.MjSpec:
     _floor(spec, scene)
     world = spec.worldbody
     for piece in scene.furniture:
-        body = world.add_body(name=piece.name)
+        # What is only seen needs no body of its own: each takes time, asleep or not.
+        body = world.add_body(name=piece.name) if any(geom.collides for geom in piece.geoms) else world
         for geom in piece.geoms:
             added = _add_geom(body, geom, geom.name)
             if geom.collides:
