@@ -8,7 +8,7 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from configs.schema import WANDB_MODES, WandbConfig, compose_config, typed_config
+from configs.schema import WANDB_MODES, WandbConfig, compose_config, read_run, typed_config
 from ver_core.config import ConfigError, PolicyConfig, TrainConfig
 
 
@@ -42,15 +42,7 @@ def load_nav_config(overrides: list[str]) -> TrainNavConfig:
 
 def read_nav_config(path: Path) -> TrainNavConfig:
     """Read the file that a run keeps; raises `ConfigError`."""
-    try:
-        saved = OmegaConf.load(path)
-        assert isinstance(saved, DictConfig)
-        return _checked(saved)
-    except FileNotFoundError:
-        raise ConfigError(f"{path.parent}: holds no run (no {path.name}); check the folder's name") from None
-    except Exception as error:  # OSError, and whatever yaml raises for bytes that are none
-        said = " ".join(str(error).split())
-        raise ConfigError(f"{path}: not the configuration of a navigation run: {said}") from error
+    return read_run(path, _checked, "the configuration of a navigation run")
 
 
 def _checked(composed: DictConfig) -> TrainNavConfig:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hydra import compose, initialize_config_module
 from hydra.core.config_store import ConfigStore
@@ -17,6 +18,8 @@ from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import DEFAULT, OBSERVATION_SETS
 from pql_core.config import PqlConfig, check_network
 from ver_core.config import ConfigError, PolicyConfig, TrainConfig
+
+T = TypeVar("T")
 
 HEIGHT_STEP = 48
 """Videos of such heights have sides that are multiples of 16 (the strip of text is 64 high), as codecs want."""
@@ -168,14 +171,19 @@ def train_config_yaml(config: Any) -> str:
 
 def read_train_config(path: Path) -> TrainSkillConfig:
     """Read what `train_config_yaml` made; raises `ConfigError`."""
+    return read_run(path, typed_train_config, "a run's configuration")
+
+
+def read_run(path: Path, typed: Callable[[DictConfig], T], what: str) -> T:
+    """Read the configuration that a run keeps, `what` in words; raises `ConfigError`."""
     try:
         saved = OmegaConf.load(path)
         assert isinstance(saved, DictConfig)
-        return typed_train_config(saved)
+        return typed(saved)
     except FileNotFoundError:
         raise ConfigError(f"{path.parent}: holds no run (no {path.name}); check the folder's name") from None
     except Exception as error:  # OSError, and whatever yaml raises for bytes that are none
-        raise ConfigError(f"{path}: not a run's configuration: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path}: not {what}: {' '.join(str(error).split())}") from error
 
 
 def changed_key(old: Any, new: Any, ignore: tuple[str, ...]) -> tuple[str, Any, Any] | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eval.evaluate import UNSTABLE, EvaluationError, Request, cached_policies, cached_simulator, each
+from eval.evaluate import UNSTABLE, Request, cached_policies, cached_simulator, failure_of, gather
 from eval.records import check_settings
 from hab.actions import SIZES
 from hab.episodes import SCENARIOS, make_episode
@@ -53,19 +53,7 @@ def collect(
     check_settings(folder, {**wanted, "observe": observe}, weights_of(request.agent, request.name, request.obs))
     kept = [episode for episode in held(folder) if episode.number < request.episodes]
     indices = sorted(set(range(request.episodes)) - {episode.number for episode in kept})
-    source = each(partial(_keep, request, observe, folder), workers, indices)
-    problem = ""
-    try:
-        for episode in source:
-            kept.append(episode)
-            if on_episode is not None:
-                on_episode(episode)
-    except KeyboardInterrupt:
-        problem = "interrupted"
-    except EvaluationError as error:
-        problem = str(error)
-    finally:
-        source.close()
+    problem = gather(partial(_keep, request, observe, folder), workers, indices, kept, on_episode)
     return sorted(kept, key=lambda episode: episode.number), problem
 
 
@@ -95,8 +83,7 @@ def _keep(request: Request, observe: str, folder: Path, index: int) -> Kept:
     try:
         return keep(play(request, index), observe, folder, index)
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise EvaluationError(f"{request.name}, {request.split} episode {index}: {said}") from error
+        raise failure_of(request.name, request.split, index, error) from error
 
 
 def play(request: Request, index: int) -> Played:

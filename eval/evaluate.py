@@ -34,6 +34,8 @@ from skills.skill import Goal, SkillPolicy
 from ver_core.signals import die_with_parent
 
 T = TypeVar("T")
+INTERRUPTED = "interrupted"
+"""Ctrl-C came before all episodes were done."""
 UNSTABLE = "unstable physics"
 """Why an episode failed that the simulator could not go on with."""
 
@@ -114,21 +116,10 @@ def evaluate(
     start = time.perf_counter()
     results = list(known)
     indices = sorted(set(range(request.episodes)) - {result.index for result in known})
-    interrupted, problem = False, ""
-    source = each(partial(run_episode, request), workers, indices)
-    try:
-        for result in source:
-            results.append(result)
-            if on_result is not None:
-                on_result(result)
-    except KeyboardInterrupt:
-        interrupted = True
-    except EvaluationError as error:
-        problem = str(error)
-    finally:
-        source.close()
+    problem = gather(partial(run_episode, request), workers, indices, results, on_result)
     results.sort(key=lambda r: r.index)
-    return Evaluation(request, results, time.perf_counter() - start, interrupted, problem)
+    interrupted = problem == INTERRUPTED
+    return Evaluation(request, results, time.perf_counter() - start, interrupted, "" if interrupted else problem)
 
 
 def run_episode(request: Request, index: int) -> EpisodeResult:
@@ -137,8 +128,13 @@ def run_episode(request: Request, index: int) -> EpisodeResult:
     try:
         return _run_scenario(request, index) if request.name in SCENARIOS else _run_skill(request, index)
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise EvaluationError(f"{request.name}, {request.split} episode {index}: {said}") from error
+        raise failure_of(request.name, request.split, index, error) from error
+
+
+def failure_of(name: str, split: str, index: int, error: Exception) -> EvaluationError:
+    """Return any failure of the code as one that names the episode."""
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return EvaluationError(f"{name}, {split} episode {index}: {said}")
 
 
 def _run_scenario(request: Request, index: int) -> EpisodeResult:
@@ -221,6 +217,29 @@ def cached_simulator(name: str) -> Simulator:
 def cached_policies(agent: Agent, name: str, obs: str | None) -> dict[str, SkillPolicy]:
     """The same of policies: what they remember of a call ends with it."""
     return load_policies(agent, name, obs)
+
+
+def gather(
+    play: Callable[[int], T],
+    workers: int,
+    indices: Sequence[int],
+    into: list[T],
+    on_item: Callable[[T], None] | None = None,
+) -> str:
+    """Append what `each` yields, as it comes; return why it ended early: `INTERRUPTED`, an error, or "": it did not."""
+    source = each(play, workers, indices)
+    try:
+        for item in source:
+            into.append(item)
+            if on_item is not None:
+                on_item(item)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except EvaluationError as error:
+        return str(error)
+    finally:
+        source.close()
+    return ""
 
 
 def each(play: Callable[[int], T], workers: int, indices: Sequence[int]) -> Generator[T]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from eval.evaluate import EvaluationError, cached_policies, cached_simulator, each
+from eval.evaluate import cached_policies, cached_simulator, failure_of, gather
 from hab.actions import Action
 from hab.episodes import SCENARIOS, load_scene, make_episode
 from hab.layout import SPLIT_SEEDS
@@ -49,20 +49,9 @@ def record(
 ) -> tuple[list[Recorded], str]:
     """Play so many training episodes, of each scenario in turn; return the calls of skills in them, and why it ended
     early ("": it did not)."""
-    calls: list[Recorded] = []
-    source = each(partial(_play, agent, obs), workers, range(episodes))
-    problem = ""
-    try:
-        for played in source:
-            calls += played.calls
-            if on_episode is not None:
-                on_episode(played)
-    except KeyboardInterrupt:
-        problem = "interrupted"
-    except EvaluationError as error:
-        problem = str(error)
-    finally:
-        source.close()
+    played: list[Played] = []
+    problem = gather(partial(_play, agent, obs), workers, range(episodes), played, on_episode)
+    calls = [call for episode in played for call in episode.calls]
     return sorted(calls, key=lambda call: call.index), problem
 
 
@@ -86,6 +75,5 @@ def _play(agent: Agent, obs: str | None, number: int) -> Played:
     except SimulationError:
         pass  # what came before it is as good as any
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise EvaluationError(f"{scenario}, {SPLIT} episode {index}: {said}") from error
+        raise failure_of(scenario, SPLIT, index, error) from error
     return Played(calls, success)

@@ -111,7 +111,7 @@ def load_grid(seed: int) -> NavGrid:
 def _grid_beside_door(seed: int, room_m: float) -> NavGrid:
     """Return the grid of an apartment whose fridge stands open, with some room (m) round the door."""
     scene = load_scene(seed)
-    fridge = next(a for a in scene.articulations if a.kind == "fridge")
+    fridge = scene.fridge
     x, y, yaw, hx, hy = opened_boxes(scene, {fridge.name: fridge_start(fridge)})[0]
     return load_grid(seed).with_boxes([(x, y, yaw, hx + room_m, hy + room_m)])
 
@@ -375,7 +375,7 @@ def _tidy_house(layout: Layout) -> list[Target]:
 
 def _prepare_groceries(layout: Layout) -> list[Target]:
     """Two objects from the counter into the open fridge and one out of it, or the other way round."""
-    fridge = next(a for a in layout.scene.articulations if a.kind == "fridge")
+    fridge = layout.scene.fridge
     layout.joints[fridge.name] = fridge_start(fridge)
     layout.grid = _grid_beside_door(layout.scene.seed, 0.0)
     layout.outside = _grid_beside_door(layout.scene.seed, DOOR_ROOM_M)

@@ -471,7 +471,7 @@ def _liveable(scene: Scene, rooms: list[Rect]) -> bool:
         for x, y in approach_points(receptacle):
             if math.dist((x, y), grid.nearest_free(x, y)) > APPROACH_M:
                 return False
-    fridge = next(a for a in scene.articulations if a.kind == "fridge")
+    fridge = scene.fridge
     x, y, yaw, hx, hy = footprint(fridge, fridge_start(fridge))
     opened = grid.with_boxes([(x, y, yaw, hx + DOOR_ROOM_M, hy + DOOR_ROOM_M)], ROBOT_RADIUS_M)
     if opened.largest_component.sum() < 0.95 * opened.free.sum():

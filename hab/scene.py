@@ -143,5 +143,10 @@ class Scene:
     def receptacle(self, name: str) -> Receptacle:
         return next(r for r in self.receptacles if r.name == name)
 
+    @property
+    def fridge(self) -> Articulation:
+        """The one that every house has."""
+        return next(a for a in self.articulations if a.kind == "fridge")
+
     def articulation(self, name: str) -> Articulation:
         return next(a for a in self.articulations if a.name == name)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
-from ver_core.config import MOST_PER_WORKER, ConfigError, PolicyConfig
+from ver_core.config import (
+    MOST_PER_WORKER,
+    ConfigError,
+    PolicyConfig,
+    at_least_one,
+    finite,
+    not_negative,
+    positive,
+)  # fmt: skip
 
 LEARNERS = ("ddpg", "sac")
 CRITICS = ("double_q", "c51")
@@ -93,25 +100,17 @@ class PqlConfig:
         for name, choices in (("learner", LEARNERS), ("critic", CRITICS)):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"pql.{name}={getattr(self, name)}: choose from {', '.join(choices)}")
-        for name, value in vars(self).items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ConfigError(f"pql.{name}={value}: must be finite")
-        for name in (
+        finite("pql", self)
+        at_least_one("pql", self,
             "total_steps", "num_envs", "envs_per_worker", "batch_size", "n_step", "greedy_episodes",
             "episodes_per_seed", "threads",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ConfigError(f"pql.{name}={getattr(self, name)}: must be at least 1")
-        for name in ("min_batch", "sigma_min", "greedy_envs", "max_restarts", "seed"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"pql.{name}={getattr(self, name)}: must not be negative")
-        for name in (
+        )  # fmt: skip
+        not_negative("pql", self, "min_batch", "sigma_min", "greedy_envs", "max_restarts", "seed")
+        positive("pql", self,
             "critic_updates_per_step", "critic_updates_per_policy_update", "gamma", "tau", "critic_learning_rate",
             "actor_learning_rate", "max_grad_norm", "reward_scale", "entropy_coef", "entropy_coef_learning_rate",
             "step_timeout_s", "start_timeout_s",
-        ):  # fmt: skip
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"pql.{name}={getattr(self, name)}: must be positive")
+        )  # fmt: skip
         for name in ("gamma", "tau"):
             if getattr(self, name) > 1.0:
                 raise ConfigError(f"pql.{name}={getattr(self, name)}: must be 1 at most")

@@ -50,6 +50,9 @@ WORKING_SHARE = 0.7
 """Share of the chain's start states that are within the arm's reach of what was worked at."""
 NEARNESS_REWARD, LEAST_REWARD = 3.0, 2.0
 """What a metre short of where one would work at the target takes off a success, and what is left of it at least."""
+CARRIED_ROOM_M = 0.7
+"""With something in hand the last so many metres take nothing off: it hangs from where it rests ahead of the base, and
+strikes the edge of what it is to be put on."""
 LOOK_AHEAD_M, WAY_SIZE = 1.0, 3
 TOO_FAR, FACING_AWAY = "stopped too far", "facing away"
 _CANDIDATES = 40
@@ -151,7 +154,8 @@ class Navigate(SkillTask[NavigateState]):
 
     def success_reward(self, now: NavigateState) -> float:
         """Reward stopping near to where one would work at the target: the next skill begins where this one stops."""
-        return max(LEAST_REWARD, SUCCESS_REWARD - NEARNESS_REWARD * now.floor_m)
+        short_m = max(0.0, now.floor_m - (CARRIED_ROOM_M if now.held else 0.0))
+        return max(LEAST_REWARD, SUCCESS_REWARD - NEARNESS_REWARD * short_m)
 
     def failure(self, was: NavigateState, now: NavigateState, action: Action) -> str:
         if was.held and not now.held:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hab.actions import ARM, ARM_DELTA_RAD, GRIP, Action
 from hab.robot import REST_Q
 from hab.scene import Vec3
+from hab.sensors import RobotPose, in_ee_frame
 from hab.simulator import Simulator
 
 MANIPULATION_STEPS = 600
@@ -91,7 +92,7 @@ class Progress:
 def taken_at(sim: Simulator, told: Vec3) -> Vec3 | None:
     """Return where an object that the cup has just taken hold of is, by where it was told to lie (world, m): in the
     end-effector's frame (m); None if that is too far away."""
-    x, y, z = ((np.array(told) - sim.ee_pos) @ sim.ee_mat).tolist()
+    x, y, z = in_ee_frame(RobotPose(sim), np.array([told])).tolist()
     return (x, y, z) if math.hypot(x, y, z) < TAKEN_MAX_M else None
 
 

@@ -357,12 +357,14 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Find start state `index` and put the simulator there: a pure function of skill, variant, split and index."""
         scene = load_scene(scene_seed(self.split, index))
         variant = [POLICIES.index(self.skill), int(self.base_movement), SPLITS.index(self.split), index]
-        chain = np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
+        # With recordings, the apartment says which kind it is (hab/sampler.py).
+        chain = not self._recorded and np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
+        kind: StartKind = "chain" if chain else self._starts
         for attempt in range(_ATTEMPTS):
             rng = np.random.default_rng([*variant, attempt])
             calls = self._recorded.get(scene.seed) if attempt < _RECORDED_ATTEMPTS else None
             try:
-                for start in self._drawn(scene, rng, index, chain, calls):
+                for start in self._drawn(scene, rng, index, kind, calls):
                     self._begin(start)
                     if start.snapshot is not None or (not self.sim.collides() and self._handed_over()):
                         self._force, self._began = ForceSum(self.sim), self.sim.steps
@@ -373,13 +375,18 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         raise RuntimeError(f"no {self.skill} start fits apartment {scene.seed} ({self.split} {index})")
 
     def _drawn(
-        self, scene: Scene, rng: np.random.Generator, index: int, chain: bool, calls: Sequence[recorded.Recorded] | None
+        self,
+        scene: Scene,
+        rng: np.random.Generator,
+        index: int,
+        kind: StartKind,
+        calls: Sequence[recorded.Recorded] | None,
     ) -> Iterator[Start]:
         """Yield candidate start states: one of the recorded calls, if there are such."""
         if calls:
             yield recorded.start_of(calls[int(rng.integers(len(calls)))])
         else:
-            yield from self.draw(scene, rng, index, "chain" if chain and not self._recorded else self._starts)
+            yield from self.draw(scene, rng, index, kind)
 
     def _begin(self, start: Start) -> None:
         self.start, self.goal = start, start.goal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +85,22 @@ def write_text(path: Path, text: str) -> None:
 def json_lines(rows: Sequence[dict[str, Any]]) -> str:
     """Return rows as JSON Lines."""
     return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def check_resume(resume: bool, out: Path | None, keys: Sequence[str], total: str) -> None:
+    """Refuse a resume of no run, or with overrides (their keys) of anything but `total`, the number of steps."""
+    if resume and out is None:
+        raise BadInput("--resume: name the run's folder with --out")
+    if resume and set(keys) - {total}:
+        raise BadInput(f"--resume: the run's own configuration is used; only {total} may be given anew")
+
+
+def check_resumed(out: Path, given: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+    """Refuse options of the present command that are given, and not as the run in `out` has them."""
+    context = click.get_current_context()
+    for option, value in given.items():
+        if value != saved[option] and context.get_parameter_source(option) is not ParameterSource.DEFAULT:
+            raise BadInput(f"--resume: the run in {out} has {option}={saved[option]}, not {value}")
 
 
 def check_simulator(key: str, name: str) -> None:

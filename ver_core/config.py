@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 
 class ConfigError(ValueError):
     """A parameter that makes no sense; the message is one line that says how to mend it."""
+
+
+def at_least_one(section: str, config: Any, *names: str) -> None:
+    """Raise `ConfigError` at the first of these values that is less."""
+    _refuse(section, config, names, lambda value: value < 1, "must be at least 1")
+
+
+def not_negative(section: str, config: Any, *names: str) -> None:
+    """Raise `ConfigError` at the first of these values that is negative."""
+    _refuse(section, config, names, lambda value: value < 0, "must not be negative")
+
+
+def positive(section: str, config: Any, *names: str) -> None:
+    """Raise `ConfigError` at the first of these values that is not positive."""
+    _refuse(section, config, names, lambda value: value <= 0, "must be positive")
+
+
+def finite(section: str, config: Any) -> None:
+    """Raise `ConfigError` at the first number of a configuration that is not finite."""
+    numbers = [name for name, value in vars(config).items() if isinstance(value, float)]
+    _refuse(section, config, numbers, lambda value: not math.isfinite(value), "must be finite")
+
+
+def _refuse(section: str, config: Any, names: Iterable[str], bad: Callable[[float], bool], must: str) -> None:
+    for name in names:
+        if bad(value := getattr(config, name)):
+            raise ConfigError(f"{section}.{name}={value}: {must}")
 
 
 TANH_SCALES = (0.05, 0.2)
@@ -183,21 +211,15 @@ class TrainConfig:
             raise ConfigError(f"train.scheduler={self.scheduler}: choose from {', '.join(SCHEDULERS)}")
         if self.overlap and self.scheduler not in ("ver", "nover"):
             raise ConfigError(f"train.overlap=true works with scheduler ver or nover, not with {self.scheduler}")
-        for name in (
+        at_least_one("train", self,
             "total_steps", "num_envs", "envs_per_worker", "rollout_length", "epochs", "mini_batches", "min_batch",
             "inference_workers", "max_policy_lag", "episodes_per_seed",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
-        for name in (
+        )  # fmt: skip
+        not_negative("train", self,
             "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "prediction_coef", "cpc_coef",
             "final_learning_rate", "sampling_weight_max", "sequence_length", "critic_warmup",
-        ):  # fmt: skip
-            if getattr(self, name) < 0:
-                raise ConfigError(f"train.{name}={getattr(self, name)}: must not be negative")
-        for name, value in vars(self).items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ConfigError(f"train.{name}={value}: must be finite")
+        )  # fmt: skip
+        finite("train", self)
         if min(self.envs_per_worker, self.num_envs) > MOST_PER_WORKER:
             raise ConfigError(f"train.envs_per_worker={self.envs_per_worker}: must be at most {MOST_PER_WORKER}")
         steps = self.num_envs * self.rollout_length
@@ -210,12 +232,10 @@ class TrainConfig:
             raise ConfigError(f"train.max_batch={self.max_batch}: less than train.min_batch={self.min_batch}")
         if self.scheduler == "ddppo" and (self.max_batch or self.num_envs) < self.num_envs:
             raise ConfigError("train.max_batch: ddppo steps all environments at once; leave it at 0")
-        for name in (
+        positive("train", self,
             "clip", "gamma", "learning_rate", "std_learning_rate", "entropy_coef_learning_rate", "adam_eps",
             "max_grad_norm", "entropy_coef_min", "step_timeout_s", "start_timeout_s",
-        ):  # fmt: skip
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"train.{name}={getattr(self, name)}: must be positive")
+        )  # fmt: skip
         if not 0.0 < self.gamma <= 1.0 or not 0.0 <= self.gae_lambda <= 1.0:
             raise ConfigError("train.gamma and train.gae_lambda must lie between 0 and 1")
         if not 0.0 < self.sync_fraction <= 1.0:

@@ -41,7 +41,7 @@ def draw_houses(scenario: str, split: str, count: int, columns: int, out: Path) 
 def _caption(scene: Scene, episode: Episode) -> tuple[str, str]:
     """Say in two lines what kind of house it is."""
     x0, y0, x1, y1 = scene.bounds
-    fridge = next(a for a in scene.articulations if a.kind == "fridge")
+    fridge = scene.fridge
     corner = ", fridge in a corner" if against_wall(fridge) else ""
     kinds = len({object_kind(name) for name in episode.objects})
     surfaces = len({receptacle.kind for receptacle in scene.receptacles})

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from hab.episodes import SCENARIOS, SPLITS
-from hab.objects import HOUSE_OBJECTS
-from tpsrl.commands.options import check_rendering, eval_config, obs_option
+from tpsrl.commands.options import check_rendering, eval_config, obs_option, request_of
 from tpsrl.inputs import BadInput, Name, output_files
 
 
@@ -46,8 +45,6 @@ def ablate_command(
     ablation that was interrupted goes on where it stopped. OVERRIDES are Hydra overrides of configs/eval.yaml.
     """
     from eval.ablation import CELLS
-    from eval.evaluate import Request
-    from hab.scenario_env import MAX_STEPS
     from planner.agent import AgentError, sees_depth
     from tpsrl.ablation import run_ablation
 
@@ -65,6 +62,5 @@ def ablate_command(
         raise BadInput(f"--skills: {error}") from error
     if videos or looks:
         check_rendering(config)
-    limits = config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps, config.sim.objects or HOUSE_OBJECTS
-    request = Request(scenario, cells[0].agent(skills), split, episodes, seed, config.sim.obs, config.sim.name, *limits)
+    request = request_of(scenario, cells[0].agent(skills), split, episodes, seed, config)
     run_ablation(request, cells, skills, folder, workers, config.video if videos else None)

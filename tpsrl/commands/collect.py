@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hab.observation_sets import DEPTH, LASER, OBSERVATION_SETS
-from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config
+from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, request_of
 from tpsrl.inputs import BadInput, Failure, Name, output_files
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ def collect_command(
     overrides of configs/eval.yaml.
     """
     from eval.collect import collect, held
-    from eval.evaluate import Request
+    from eval.evaluate import INTERRUPTED
     from eval.records import RecordsError
-    from hab.scenario_env import MAX_STEPS
     from planner.agent import sees_depth
     from tpsrl.progress import episode_progress
 
@@ -60,29 +59,21 @@ def collect_command(
     agent = chosen_agent(name, flags, config)
     if config.sim.name != "mujoco":
         raise BadInput(f"collect: replays what the embedded simulator did; leave sim.name={config.sim.name} out")
+    if config.sim.objects is not None:
+        raise BadInput(f"collect: replays in the environment's full house; leave sim.objects={config.sim.objects} out")
     observe = observe or (DEPTH if form == "lerobot" else LASER)
     check_format(form)
     check_folder("--out", out)
     if observe == DEPTH or sees_depth(agent, name, config.sim.obs):
         check_rendering(config)
-    request = Request(
-        name,
-        agent,
-        flags["split"],
-        episodes,
-        seed,
-        config.sim.obs,
-        config.sim.name,
-        config.chain.episode_steps or MAX_STEPS,
-        config.chain.skill_steps,
-    )
+    request = request_of(name, agent, flags["split"], episodes, seed, config)
     try:
         known = sum(episode.number < episodes for episode in held(out))
         with episode_progress(name, episodes - known) as on_episode:
             kept, problem = collect(request, observe, out, workers, on_episode)
     except RecordsError as error:
         raise BadInput(str(error)) from error
-    if problem == "interrupted":
+    if problem == INTERRUPTED:
         click.echo(f"interrupted after {len(kept)} of {episodes} episodes; the same command goes on in {out}")
         return
     if problem:

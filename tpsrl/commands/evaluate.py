@@ -9,8 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from hab.objects import HOUSE_OBJECTS
-from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, film_path
+from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, film_path, request_of
 from tpsrl.commands.render import render_episode
 from tpsrl.inputs import Failure, json_lines, output_files, write_text
 
@@ -38,9 +37,8 @@ def evaluate_command(
 
     Ctrl-C ends early with what was measured so far (table and files are written, exit code 0); so does SIGTERM.
     """
-    from eval.evaluate import Request, evaluate
+    from eval.evaluate import evaluate
     from eval.report import tables, to_json, trace_rows
-    from hab.scenario_env import MAX_STEPS
     from planner.agent import sees_depth
     from tpsrl.progress import episode_progress
 
@@ -57,18 +55,7 @@ def evaluate_command(
     )
     if films or sees_depth(agent, name, config.sim.obs):
         check_rendering(config)
-    request = Request(
-        name,
-        agent,
-        flags["split"],
-        episodes,
-        seed,
-        config.sim.obs,
-        config.sim.name,
-        config.chain.episode_steps or MAX_STEPS,
-        config.chain.skill_steps,
-        config.sim.objects or HOUSE_OBJECTS,
-    )
+    request = request_of(name, agent, flags["split"], episodes, seed, config)
     with episode_progress(name, episodes) as on_result:
         evaluation = evaluate(request, workers, on_result)
     measured = len(evaluation.results)

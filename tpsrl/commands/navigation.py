@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 from rich.console import Console
 
 from hab.episodes import SPLITS
@@ -18,7 +17,7 @@ from hab.navigation import TASKS
 from tpsrl.commands.evaluate import evaluate_command
 from tpsrl.commands.options import Command
 from tpsrl.commands.render import render_command
-from tpsrl.inputs import BadInput, Failure, Name, output_files, write_text
+from tpsrl.inputs import BadInput, Failure, Name, check_resume, check_resumed, output_files, write_text
 from ver_core.config import SCHEDULERS
 
 if TYPE_CHECKING:
@@ -85,10 +84,7 @@ def train_nav_command(
         if value is not None and key in keys:
             raise BadInput(f"{option} and {key} say the same; give one of them")
         settings += [] if value is None else [f"{key}={value}"]
-    if resume and out is None:
-        raise BadInput("--resume: name the run's folder with --out")
-    if resume and set(keys) - {"train.total_steps"}:
-        raise BadInput("--resume: the run's own configuration is used; only train.total_steps may be given anew")
+    check_resume(resume, out, keys, "train.total_steps")
     try:
         config = load_nav_config(settings)
     except ConfigError as error:
@@ -96,12 +92,12 @@ def train_nav_command(
     from tpsrl.navigation_training import nav_run, train_nav  # loads torch: bad input is answered before
 
     if resume and out is not None:
-        fresh, config, context = config, nav_run(out), click.get_current_context()
-        given = {option: getattr(fresh, option) for option in options} | {"scheduler": fresh.train.scheduler}
-        saved = {option: getattr(config, option) for option in options} | {"scheduler": config.train.scheduler}
-        for option, value in given.items():
-            if value != saved[option] and context.get_parameter_source(option) is not ParameterSource.DEFAULT:
-                raise BadInput(f"--resume: the run in {out} has {option}={saved[option]}, not {value}")
+        fresh, config = config, nav_run(out)
+        given, saved = (
+            {option: getattr(each, option) for option in options} | {"scheduler": each.train.scheduler}
+            for each in (fresh, config)
+        )
+        check_resumed(out, given, saved)
         if steps is not None or keys:
             config.train.total_steps = fresh.train.total_steps
     train_nav(config, out or Path(config.out), resume)

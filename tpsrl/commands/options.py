@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hab.episodes import POLICIES, SCENARIOS, SPLITS
+from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import OBSERVATION_SETS
 from planner.state import STATES
 from tpsrl.inputs import BadInput, Name, check_options_apply
 
 if TYPE_CHECKING:
     from configs.schema import EvalConfig
+    from eval.evaluate import Request
     from planner.agent import Agent
 
 
@@ -81,6 +83,25 @@ def chosen_agent(name: str, flags: dict[str, Any], config: EvalConfig) -> Agent:
     except AgentError as error:
         raise BadInput(f"--skills: {error}") from error
     return agent
+
+
+def request_of(name: str, agent: Agent, split: str, episodes: int, seed: int, config: EvalConfig) -> Request:
+    """Return which episodes an agent is to play, and how."""
+    from eval.evaluate import Request
+    from hab.scenario_env import MAX_STEPS
+
+    return Request(
+        name,
+        agent,
+        split,
+        episodes,
+        seed,
+        config.sim.obs,
+        config.sim.name,
+        config.chain.episode_steps or MAX_STEPS,
+        config.chain.skill_steps,
+        config.sim.objects or HOUSE_OBJECTS,
+    )
 
 
 def check_rendering(config: EvalConfig) -> None:

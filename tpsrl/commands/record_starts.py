@@ -23,6 +23,7 @@ def record_starts_command(file: Path, skills: str, obs: str | None, episodes: in
 
     tpsrl train-skill SKILL chain_states=FILE chain_starts=0.5 trains from there, too.
     """
+    from eval.evaluate import INTERRUPTED
     from eval.recording import record
     from planner.agent import Agent, AgentError, check_agent, sees_depth
     from skills.recorded import save
@@ -50,7 +51,7 @@ def record_starts_command(file: Path, skills: str, obs: str | None, episodes: in
     save(file, calls)
     counts = Counter(call.skill for call in calls)
     click.echo(f"{file}: " + ", ".join(f"{skill} {count}" for skill, count in sorted(counts.items())))
-    if problem == "interrupted":
+    if problem == INTERRUPTED:
         click.echo("interrupted: these are of the episodes that had ended")
     elif problem:
         raise Failure(f"{problem} (what was recorded before is in {file})")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from hab.episodes import POLICIES
 from hab.observation_sets import DEFAULT, OBSERVATION_SETS
-from tpsrl.inputs import BadInput, Name
+from tpsrl.inputs import BadInput, Name, check_resume, check_resumed
 
 
 @click.command("train-skill")
@@ -48,10 +47,7 @@ def train_skill_command(
     total = algorithms.total_key(algorithm)
     if steps is not None and total in keys:
         raise BadInput(f"--steps and {total} say the same; give one of them")
-    if resume and out is None:
-        raise BadInput("--resume: name the run's folder with --out")
-    if resume and set(keys) - {total}:
-        raise BadInput(f"--resume: the run's own configuration is used; only {total} may be given anew")
+    check_resume(resume, out, keys, total)
     settings = [f"{key}={value}" for key, value in task.items()] + list(overrides)
     settings += algorithms.settings(algorithm, overrides, keys, steps)
     try:
@@ -61,11 +57,8 @@ def train_skill_command(
     from tpsrl.training import resumed_config, train_skill  # loads torch: bad input is answered before
 
     if resume and out is not None:
-        fresh, config, context = config, resumed_config(out), click.get_current_context()
-        for option in task:
-            given, saved = getattr(fresh, option), getattr(config, option)
-            if given != saved and context.get_parameter_source(option) is not ParameterSource.DEFAULT:
-                raise BadInput(f"--resume: the run in {out} has {option}={saved}, not {given}")
+        fresh, config = config, resumed_config(out)
+        check_resumed(out, *({option: getattr(each, option) for option in task} for each in (fresh, config)))
         if steps is not None or keys:
             algorithms.set_total_steps(config, fresh)
     train_skill(config, out or Path(config.out), resume)
