@@ -76,7 +76,7 @@ def measure(quick: bool) -> dict[str, Any]:
     assert isinstance(task, NavigationEnv)
     _ = task.apartment.camera  # made before it is timed
     results["us_per_call"] = {
-        "laser": per_call_us(lambda: task.apartment.laser.cast(task.pose), 2000),
+        "laser": per_call_us(lambda: task.apartment.shapes.laser(task.pose), 2000),
         "distance": per_call_us(task.to_goal_m, 2000),
         "depth": per_call_us(lambda: task.apartment.camera.depth(task.pose), 200),
     }

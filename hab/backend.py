@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hab.simulator import Simulator
 
-SIMULATORS = ("mujoco", "habitat")
+SIMULATORS = ("mujoco", "habitat", "planar")
 
 
 def make_simulator(name: str = "mujoco", films: bool = False) -> Simulator:
@@ -12,11 +12,15 @@ def make_simulator(name: str = "mujoco", films: bool = False) -> Simulator:
 
     Raises `ValueError` for an unknown name, and `RuntimeError` for one that is not installed (`unavailable`).
     """
-    # Imported here, so that importing `hab` loads neither.
+    # Imported here, so that importing `hab` loads none.
     if name == "mujoco":
         from hab.mujoco.simulator import MujocoSimulator
 
         return MujocoSimulator()
+    if name == "planar":
+        from hab.planar import PlanarSimulator
+
+        return PlanarSimulator()
     if reason := unavailable(name):
         raise RuntimeError(reason)
     from hab.habitat.simulator import HabitatSimulator
@@ -28,7 +32,7 @@ def unavailable(name: str) -> str:
     """Return why a simulator cannot be used here and how to mend it, in one line; "" if it can."""
     if name not in SIMULATORS:
         raise ValueError(f"unknown simulator {name!r}; choose from {', '.join(SIMULATORS)}")
-    if name == "mujoco":
+    if name != "habitat":
         return ""
     from hab.habitat.lab import missing
 

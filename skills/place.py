@@ -25,6 +25,8 @@ from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, from_wh
 
 DISTANCE_REWARD = 2.0
 PLACE_REWARD = 5.0
+"""For letting go just at the goal; half of it at the edge of what counts as placed. What is let go of high up, or at the
+edge, rolls away or is knocked off by the hand's way back."""
 
 
 @dataclass
@@ -116,7 +118,8 @@ def carry_reward(was: PlaceState, now: PlaceState) -> float:
 
 def place_reward(was: PlaceState, now: PlaceState) -> float:
     """Reward letting go at the goal, the first time: taking the object up again is not to pay."""
-    return PLACE_REWARD if released(was, now) and not now.let_go and now.goal_m < PLACED_M else 0.0
+    at_goal = released(was, now) and not now.let_go and now.goal_m < PLACED_M
+    return PLACE_REWARD * (1.0 - 0.5 * now.goal_m / PLACED_M) if at_goal else 0.0
 
 
 def rest_reward(was: PlaceState, now: PlaceState) -> float:

@@ -8,7 +8,7 @@ holds it against MuJoCo's own.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
@@ -126,34 +126,63 @@ class _Seen:
         return ranges
 
 
-class StillLaser:
-    """The base laser among shapes that never move: it needs no model and no simulation."""
+class StillShapes:
+    """What the range sensors say among shapes that never move: it needs no model and no simulation."""
 
     def __init__(
-        self, kinds: NDArray[np.int64], sizes: NDArray[np.float64], pos: NDArray[np.float64], mat: NDArray[np.float64]
+        self,
+        kinds: NDArray[np.int64],
+        sizes: NDArray[np.float64],
+        pos: NDArray[np.float64],
+        mat: NDArray[np.float64],
+        decoration: NDArray[np.bool_],
     ) -> None:
-        """Take n shapes: MuJoCo's kinds (n,) and sizes (n, 3), positions (n, 3) and axes (n, 9), row by row, world."""
+        """Take n shapes: MuJoCo's kinds (n,) and sizes (n, 3), positions (n, 3) and axes (n, 9), row by row, world;
+        and which of them are `decoration` (n,), seen by the head alone. The floor is added."""
         ball = np.select(
             [kinds == _BOX, kinds == _CYLINDER, kinds == _CAPSULE],
             [np.linalg.norm(sizes, axis=1), np.hypot(sizes[:, 0], sizes[:, 1]), sizes[:, 0] + sizes[:, 1]],
             sizes.max(axis=1, initial=0.0),
         )
-        seen = np.flatnonzero(np.abs(pos[:, 2] - _LASER.origin[2]) <= ball)
-        self._shapes = (
-            np.arange(len(seen)),
-            kinds[seen],
-            np.zeros(len(seen), np.bool_),
-            sizes[seen].copy(),
-            ball[seen],
-            pos[seen].copy(),
-            mat[seen].copy(),
+        self._of_laser = _still(
+            ~decoration & (np.abs(pos[:, 2] - _LASER.origin[2]) <= ball), kinds, sizes, ball, pos, mat
+        )
+        floor = np.eye(3).reshape(1, 9)
+        self._of_head = _still(
+            np.ones(len(kinds) + 1, np.bool_),
+            np.append(kinds, _PLANE),
+            np.concatenate((sizes, np.zeros((1, 3)))),
+            np.append(ball, 0.0),
+            np.concatenate((pos, np.zeros((1, 3)))),
+            np.concatenate((mat, floor)),
         )
 
-    def cast(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
+    def laser(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        ranges = np.empty(len(LASER_DIRECTIONS), np.float32)
-        _cast(*self._shapes, base, *_LASER, ranges)
-        return ranges
+        return _still_cast(self._of_laser, base, _LASER)
+
+    def head_scan(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return (48,) ranges, likewise."""
+        return _still_cast(self._of_head, base, _HEAD)
+
+
+def _still(
+    seen: NDArray[np.bool_],
+    kinds: NDArray[np.int64],
+    sizes: NDArray[np.float64],
+    ball: NDArray[np.float64],
+    pos: NDArray[np.float64],
+    mat: NDArray[np.float64],
+) -> tuple[NDArray[Any], ...]:
+    """Return the first arguments of `_cast` for the shapes that are `seen` (n,)."""
+    n = int(seen.sum())
+    return (np.arange(n), kinds[seen], np.zeros(n, np.bool_), sizes[seen], ball[seen], pos[seen], mat[seen])
+
+
+def _still_cast(shapes: tuple[NDArray[Any], ...], base: NDArray[np.float64], fan: _Fan) -> NDArray[np.float32]:
+    ranges = np.empty(len(fan.directions), np.float32)
+    _cast(*shapes, base, *fan, ranges)
+    return ranges
 
 
 def _moving_parts(model: mujoco.MjModel) -> NDArray[np.bool_]:

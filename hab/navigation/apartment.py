@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.episodes import load_grid, load_scene
-from hab.mujoco.rays import SHAPE_KINDS, StillLaser
+from hab.mujoco.rays import StillShapes
 from hab.navgrid import NavGrid
 from hab.navigation.camera import Camera
 from hab.navigation.geodesic import Field, distance_field, distance_from
-from hab.navigation.shapes import standing
+from hab.navigation.shapes import columns, standing
 from hab.scene import Scene
 
 APARTMENTS_KEPT = 1100
@@ -47,13 +47,7 @@ class Apartment:
         self.frame = np.array([*grid.origin, grid.cell_m])
         """The grid's corner x, y (m) and its cells' size (m)."""
         self._cells = np.flatnonzero(self.free).astype(np.int32)
-        shapes = [shape for shape in standing(scene) if shape.geom.collides]
-        self.laser = StillLaser(
-            np.array([SHAPE_KINDS[shape.geom.shape] for shape in shapes]),
-            np.array([shape.geom.size for shape in shapes], np.float64),
-            np.array([shape.pos for shape in shapes]),
-            np.array([shape.mat.ravel() for shape in shapes]),
-        )
+        self.shapes = StillShapes(*columns(standing(scene)))
         self._found: dict[str, NDArray[np.bool_]] = {}
 
     @cached_property

@@ -231,7 +231,7 @@ class NavigationEnv(gymnasium.Env[Any, Any]):
         observation: Observation = {}
         match self.obs:
             case "laser":
-                self.ranges = self.apartment.laser.cast(self.pose)
+                self.ranges = self.apartment.shapes.laser(self.pose)
                 if self._noise:
                     self.ranges = noisy_laser(self.np_random, self.ranges, robot.LASER_MAX_M)
                 observation[LASER] = self.ranges

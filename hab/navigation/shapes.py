@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hab.mujoco.rays import SHAPE_KINDS
+from hab.openings import link_to_world, swing
 from hab.scene import Geom, Quat, Scene
 
 
@@ -25,14 +28,46 @@ class Standing:
 
 def standing(scene: Scene) -> Iterator[Standing]:
     """Give every geom of the furniture, and of doors and drawers, which are closed."""
+    yield from of_furniture(scene)
+    yield from of_links(scene, {})
+
+
+def of_furniture(scene: Scene) -> Iterator[Standing]:
+    """Give every geom of the furniture."""
     for piece in scene.furniture:
         for geom in piece.geoms:
             yield Standing(geom, np.array(geom.pos, np.float64), _matrix(geom.quat))
+
+
+def of_links(scene: Scene, joints: Mapping[str, float]) -> Iterator[Standing]:
+    """Give every geom of doors and drawers, open as far as `joints` says (m or rad; not named: closed)."""
     for link in scene.articulations:
-        turn = _matrix((math.cos(0.5 * link.yaw), 0.0, 0.0, math.sin(0.5 * link.yaw)))
+        position = joints.get(link.name, 0.0)
+        half = 0.5 * (link.yaw + swing(link, position))
+        turn = _matrix((math.cos(half), 0.0, 0.0, math.sin(half)))
         for geom in link.geoms:
-            pos = np.add(link.pos, turn @ np.array(geom.pos, np.float64))
-            yield Standing(geom, pos, turn @ _matrix(geom.quat))
+            yield Standing(geom, np.array(link_to_world(link, position, geom.pos)), turn @ _matrix(geom.quat))
+
+
+class Columns(NamedTuple):
+    """n shapes as `hab.mujoco.rays.StillShapes` takes them."""
+
+    kinds: NDArray[np.int64]
+    sizes: NDArray[np.float64]
+    pos: NDArray[np.float64]
+    mat: NDArray[np.float64]
+    decoration: NDArray[np.bool_]
+
+
+def columns(shapes: Iterable[Standing]) -> Columns:
+    found = list(shapes)
+    return Columns(
+        np.array([SHAPE_KINDS[shape.geom.shape] for shape in found], np.int64),
+        np.array([shape.geom.size for shape in found], np.float64).reshape(-1, 3),
+        np.array([shape.pos for shape in found]).reshape(-1, 3),
+        np.array([shape.mat.ravel() for shape in found]).reshape(-1, 9),
+        np.array([not shape.geom.collides for shape in found], np.bool_),
+    )
 
 
 def _matrix(quat: Quat) -> NDArray[np.float64]:

@@ -35,7 +35,7 @@ class TopDownMap:
         """Take note of where the robot is and of what lies within its sensors' view."""
         x, y, yaw = env.pose.tolist()
         self._path.append(self._pixel(x, y))
-        ranges = self._apartment.laser.cast(env.pose) * robot.LASER_MAX_M
+        ranges = self._apartment.shapes.laser(env.pose) * robot.LASER_MAX_M
         yaws = robot.LASER_YAWS_RAD
         if env.obs != "laser":
             ahead = np.abs(yaws) <= math.radians(robot.HEAD_CAMERA_FOV_DEG) / 2

@@ -245,7 +245,7 @@ def test_the_laser_is_the_simulators() -> None:
     model, data = model_of(TRAIN)
     sensors = RangeSensors(model)
     for pose in poses(TRAIN, 30):
-        assert np.allclose(load_apartment(TRAIN).laser.cast(pose), sensors.laser(data, pose), atol=1e-6)
+        assert np.allclose(load_apartment(TRAIN).shapes.laser(pose), sensors.laser(data, pose), atol=1e-6)
 
 
 def test_the_camera_sees_what_mujocos_rays_meet() -> None:

@@ -308,8 +308,10 @@ def test_success_only_when_the_world_says_so(skill: str) -> None:
             else:
                 assert info["success"] == now
             assert info["success"] <= terminated and (info["reason"] == "") == (info["success"] or not over)
-            # Navigate's is worth less by 3 for each metre that it stops short of where one would work, and 2 at least.
+            # Navigate's is worth less by 3 for each metre that it stops short of where one would work (with something in
+            # hand the last 0.7 m are free), and 2 at least.
             short_m = info["geodesic_dist_to_goal"] if skill == "navigate" else 0.0
+            short_m = max(0.0, short_m - 0.7) if env.sim.held else short_m
             worth = max(2.0, 10.0 - 3.0 * short_m) if info["success"] else 0.0
             assert info["reward_terms"].get("success", 0.0) == pytest.approx(worth)
         assert info["num_steps"] == env.sim.steps <= env.max_steps
@@ -372,7 +374,8 @@ def test_place_terms(a: float, b: float, c: float, d: float) -> None:
     assert carry_reward(was, now) == (2.0 * round(a - b, 3) if b >= 0.15 else 0.0)
     assert place_rest_reward(was, now) == 0.0
     let_go, later = place_state("", b, c), place_state("", b, d)
-    assert place_reward(was, let_go) == (5.0 if b < 0.15 else 0.0) and place_reward(let_go, later) == 0.0
+    worth = 5.0 - 2.5 * b / 0.15 if b < 0.15 else 0.0
+    assert place_reward(was, let_go) == pytest.approx(worth) and place_reward(let_go, later) == 0.0
     again = place_state("bowl", b, c, let_go=True), place_state("", b, d, let_go=True)
     assert place_reward(*again) == 0.0
     assert place_rest_reward(let_go, later) == (2.0 * round(c - d, 3) if b < 0.15 else 0.0)

@@ -1,0 +1,216 @@
+"""The base alone, without physics: a disc and a hand ahead of it that stop at what is in the way. For Navigate.
+
+habitat's Navigate moves the base in just such a way (habitat-lab: `BaseVelAction`). A control step takes 20 µs where
+the embedded physics takes 180: enough for a policy to learn to find its way before it learns what pushing costs.
+Objects are not seen, nothing falls out of the hand, the arm rests. What the base does on free floor and what the sensors
+say of the house agrees with the embedded simulator (tests/hab/test_planar.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hab import robot
+from hab.actions import BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRIP, Action
+from hab.arm import PAN_X_M, forward
+from hab.episodes import Episode, load_grid, load_scene
+from hab.mujoco.rays import StillShapes
+from hab.navigation.motion import move
+from hab.navigation.shapes import Columns, columns, of_furniture, of_links
+from hab.openings import grid_with_openings, handle_at
+from hab.simulator import Overlay, SimulationError, Snapshot
+
+ACCELERATION_M, ACCELERATION_RAD = 0.1 / CONTROL_HZ, 0.5 / CONTROL_HZ
+"""By so much a control step's way and turn may differ from those of the one before (m, rad)."""
+HAND_M = 0.10
+"""Room that the hand, or what hangs from it, needs around it."""
+BLOCKED_N = 60.0
+"""The contact force while something is in the way: no measured one, but a reason to stay clear."""
+
+_REST = forward(robot.REST_Q)
+_EE_BASE = np.array(
+    [PAN_X_M + _REST.radius * math.cos(_REST.azimuth), _REST.radius * math.sin(_REST.azimuth), _REST.z]
+)
+"""(3,) the resting arm's end-effector, base frame (m)."""
+
+
+class PlanarSimulator:
+    """`hab.simulator.Simulator` for whoever drives only: arm actions change nothing, suction keeps or lets go."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.force_n = self.path_m = 0.0
+        self.dropped = False
+        self._base, self._speed = np.zeros(3), np.zeros(2)
+        self._held = ""
+
+    def reset(self, episode: Episode) -> None:
+        self.episode, self.scene, self.nav = episode, load_scene(episode.scene_seed), load_grid(episode.scene_seed)
+        self._objects = {name: np.array(position) for name, (position, _) in episode.objects.items()}
+        self._held = ""
+        self._open(episode.joints)
+        self._put(episode.robot)
+        self.steps, self.force_n, self.path_m, self.dropped = 0, 0.0, 0.0, False
+
+    def restore(self, snapshot: Snapshot) -> None:
+        told = snapshot.read(self.scene)
+        self._objects = {name: np.array(position) for name, (position, _) in told.objects.items()}
+        self._held = snapshot.held
+        self._open(told.joints)
+        self._put(told.base)
+
+    def step(self, action: Action) -> None:
+        grip, velocity = action.get(GRIP), np.zeros(2) if BASE not in action else np.asarray(action[BASE], np.float64)
+        if not np.isfinite(velocity).all():
+            raise SimulationError(f"the action holds values that are not finite: {action}")
+        if self._held and (grip is None or grip[0] <= 0.0):
+            self._objects[self._held], self._held = self.ee_pos, ""
+        x, y, _ = self._base.tolist()
+        blocked = _drive(self._grid.free, self._tall, self._frame, self._base, self._speed, velocity)
+        self.force_n = BLOCKED_N if blocked else 0.0
+        self.path_m += math.dist((x, y), self._base[:2].tolist())
+        self.steps += 1
+
+    def place_robot(self, base: NDArray[np.float64], arm: NDArray[np.float64]) -> None:
+        self._put(base.tolist())
+
+    def hold(self, name: str, tilt_rad: float = 0.0) -> None:
+        self._held = name
+
+    def collides(self) -> bool:
+        x, y, _ = self._base.tolist()
+        return not self._grid.is_free(x, y) or _hand_room(self._tall, self._frame, self._base) < HAND_M
+
+    def state(self) -> NDArray[np.float64]:
+        return np.array([*self._base, *self._speed])
+
+    def close(self) -> None:
+        pass
+
+    @property
+    def base(self) -> NDArray[np.float64]:
+        return self._base.copy()
+
+    @property
+    def arm(self) -> NDArray[np.float64]:
+        return robot.REST_Q.copy()
+
+    @property
+    def arm_target(self) -> NDArray[np.float64]:
+        return robot.REST_Q.copy()
+
+    @property
+    def base_effort(self) -> NDArray[np.float64]:
+        return np.zeros(2)
+
+    @property
+    def ee_pos(self) -> NDArray[np.float64]:
+        x, y, yaw = self._base.tolist()
+        cos, sin, (ahead, left, up) = math.cos(yaw), math.sin(yaw), _EE_BASE.tolist()
+        return np.array([x + cos * ahead - sin * left, y + sin * ahead + cos * left, up])
+
+    @property
+    def ee_mat(self) -> NDArray[np.float64]:
+        yaw, pitch = float(self._base[2]) + _REST.azimuth, _REST.pitch
+        cos, sin, level, down = math.cos(yaw), math.sin(yaw), math.cos(pitch), math.sin(pitch)
+        return np.array([[cos * level, -sin, cos * down], [sin * level, cos, sin * down], [-down, 0.0, level]])
+
+    @property
+    def held(self) -> str:
+        return self._held
+
+    def object_pos(self, name: str) -> NDArray[np.float64]:
+        return self.ee_pos if name == self._held else self._objects[name].copy()
+
+    def object_positions(self, names: tuple[str, ...]) -> NDArray[np.float64]:
+        return np.array([self.object_pos(name) for name in names])
+
+    def object_quat(self, name: str) -> NDArray[np.float64]:
+        return np.array([1.0, 0.0, 0.0, 0.0])
+
+    def joint_pos(self, name: str) -> float:
+        return self._joints.get(name, 0.0)
+
+    def handle_pos(self, name: str) -> NDArray[np.float64]:
+        return np.array(handle_at(self.scene.articulation(name), self.joint_pos(name)))
+
+    def laser(self, through_arm: bool = False) -> NDArray[np.float32]:
+        return self._shapes.laser(self._base)
+
+    def head_scan(self, through_arm: bool = False) -> NDArray[np.float32]:
+        return self._shapes.head_scan(self._base)
+
+    def depth(self) -> NDArray[np.float32]:
+        raise SimulationError("the planar simulator draws no images: it is for `laser`")
+
+    def render_rgb(self, width: int, height: int, overlays: Sequence[Overlay] = ()) -> NDArray[np.uint8]:
+        raise SimulationError("the planar simulator draws no images")
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _open(self, joints: Mapping[str, float]) -> None:
+        self._joints = dict(joints)
+        self._grid = grid_with_openings(self.scene, self.nav, joints)
+        self._tall = self._grid.tall_clearance
+        self._frame = np.array([*self._grid.origin, self._grid.cell_m])
+        links = columns(of_links(self.scene, joints))
+        self._shapes = StillShapes(*map(np.concatenate, zip(_furniture(self.scene.seed), links, strict=True)))
+
+    def _put(self, pose: Sequence[float]) -> None:
+        self._base[:], self._speed[:] = pose, 0.0
+
+
+@lru_cache(maxsize=64)
+def _furniture(seed: int) -> Columns:
+    return columns(of_furniture(load_scene(seed)))
+
+
+@njit("float64(float32[:, ::1], float64[::1], float64[::1])", cache=True)
+def _hand_room(tall: NDArray[np.float32], frame: NDArray[np.float64], base: NDArray[np.float64]) -> float:
+    """Return how far (m) the hand is from what is as high as it."""
+    cos, sin = math.cos(base[2]), math.sin(base[2])
+    x, y = base[0] + cos * _EE_BASE[0] - sin * _EE_BASE[1], base[1] + sin * _EE_BASE[0] + cos * _EE_BASE[1]
+    i, j = math.floor((y - frame[1]) / frame[2]), math.floor((x - frame[0]) / frame[2])
+    return float(tall[i, j]) if 0 <= i < tall.shape[0] and 0 <= j < tall.shape[1] else 0.0
+
+
+@njit(
+    "boolean(boolean[:, ::1], float32[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1])", cache=True
+)
+def _drive(
+    free: NDArray[np.bool_],
+    tall: NDArray[np.float32],
+    frame: NDArray[np.float64],
+    base: NDArray[np.float64],
+    speed: NDArray[np.float64],
+    velocity: NDArray[np.float64],
+) -> bool:
+    """Move the base (3,) for one control step; return whether anything was in the way.
+
+    speed (2,): the way and the turn of the step before (m, rad), changed here; velocity (2,): the action's, in [-1, 1].
+    The hand stops the base where it would come nearer to what stands there than it has room for.
+    """
+    limits = (BASE_MAX_M_S / CONTROL_HZ, BASE_MAX_RAD_S / CONTROL_HZ)
+    for k, most in enumerate((ACCELERATION_M, ACCELERATION_RAD)):
+        wanted = min(max(velocity[k], -1.0), 1.0) * limits[k]
+        speed[k] += min(max(wanted - speed[k], -most), most)
+    room, before = _hand_room(tall, frame, base), base.copy()
+    base[2] += speed[1]
+    turned = _hand_room(tall, frame, base)
+    blocked = False
+    if turned < min(HAND_M, room):
+        base[2], turned, blocked = before[2], room, True
+    if move(free, frame, base, speed[0], 0.0):
+        blocked = True
+    if _hand_room(tall, frame, base) < min(HAND_M, turned):
+        base[0], base[1], blocked = before[0], before[1], True
+    if blocked:  # it goes on as fast as it got on
+        made = math.hypot(base[0] - before[0], base[1] - before[1])
+        speed[0], speed[1] = math.copysign(made, speed[0]), base[2] - before[2]
+    return blocked
