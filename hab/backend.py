@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from hab.simulator import Simulator
 
-SIMULATORS = ("mujoco", "habitat", "planar")
+PLANAR = "planar"
+SIMULATORS = ("mujoco", "habitat", PLANAR)
+"""`planar` is for Navigate's training (hab/planar.py)."""
 
 
 def make_simulator(name: str = "mujoco", films: bool = False) -> Simulator:
@@ -17,7 +19,7 @@ def make_simulator(name: str = "mujoco", films: bool = False) -> Simulator:
         from hab.mujoco.simulator import MujocoSimulator
 
         return MujocoSimulator()
-    if name == "planar":
+    if name == PLANAR:
         from hab.planar import PlanarSimulator
 
         return PlanarSimulator()

@@ -1,9 +1,9 @@
-"""The base alone, without physics: a disc and a hand ahead of it that stop at what is in the way. For Navigate.
+"""The base alone, without physics: a disc, and a hand ahead of it, that stop at what is in the way. For Navigate.
 
-habitat's Navigate moves the base in just such a way (habitat-lab: `BaseVelAction`). A control step takes 20 µs where
-the embedded physics takes 180: enough for a policy to learn to find its way before it learns what pushing costs.
-Objects are not seen, nothing falls out of the hand, the arm rests. What the base does on free floor and what the sensors
-say of the house agrees with the embedded simulator (tests/hab/test_planar.py).
+habitat moves the base in just such a way (habitat-lab: `BaseVelAction`). A policy learns to find its way here in a
+fraction of the time, and then, in the embedded physics, what pushing costs. Objects are not seen, nothing falls out of
+the hand, the arm rests. How the base gets along on free floor, and what the sensors say of the house, agrees with the
+embedded simulator (tests/hab/test_planar.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from hab import robot
 from hab.actions import BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRIP, Action
-from hab.arm import PAN_X_M, forward
 from hab.episodes import Episode, load_grid, load_scene
 from hab.mujoco.rays import StillShapes
 from hab.navigation.motion import move
@@ -26,18 +25,19 @@ from hab.navigation.shapes import Columns, columns, of_furniture, of_links
 from hab.openings import grid_with_openings, handle_at
 from hab.simulator import Overlay, SimulationError, Snapshot
 
-ACCELERATION_M, ACCELERATION_RAD = 0.1 / CONTROL_HZ, 0.5 / CONTROL_HZ
+ACCELERATION_M, ACCELERATION_RAD = 0.135 / CONTROL_HZ, 0.8 / CONTROL_HZ
 """By so much a control step's way and turn may differ from those of the one before (m, rad)."""
+DRIVEN_M, DRIVEN_RAD = 0.993 * BASE_MAX_M_S / CONTROL_HZ, 0.925 * BASE_MAX_RAD_S / CONTROL_HZ
+"""Way and turn of a control step at full speed (m, rad): less than what is asked for, by the drives' damping."""
 HAND_M = 0.10
 """Room that the hand, or what hangs from it, needs around it."""
 BLOCKED_N = 60.0
 """The contact force while something is in the way: no measured one, but a reason to stay clear."""
 
-_REST = forward(robot.REST_Q)
-_EE_BASE = np.array(
-    [PAN_X_M + _REST.radius * math.cos(_REST.azimuth), _REST.radius * math.sin(_REST.azimuth), _REST.z]
-)
+EE_BASE = np.array([0.642, -0.241, 0.913])
 """(3,) the resting arm's end-effector, base frame (m)."""
+EE_MAT_BASE = np.array([[0.151, 0.358, 0.921], [-0.009, 0.932, -0.361], [-0.989, 0.047, 0.144]])
+"""(3, 3) its rotation, end-effector to base."""
 
 
 class PlanarSimulator:
@@ -53,17 +53,15 @@ class PlanarSimulator:
     def reset(self, episode: Episode) -> None:
         self.episode, self.scene, self.nav = episode, load_scene(episode.scene_seed), load_grid(episode.scene_seed)
         self._objects = {name: np.array(position) for name, (position, _) in episode.objects.items()}
-        self._held = ""
         self._open(episode.joints)
-        self._put(episode.robot)
-        self.steps, self.force_n, self.path_m, self.dropped = 0, 0.0, 0.0, False
+        self.place_robot(np.asarray(episode.robot))
 
     def restore(self, snapshot: Snapshot) -> None:
         told = snapshot.read(self.scene)
         self._objects = {name: np.array(position) for name, (position, _) in told.objects.items()}
-        self._held = snapshot.held
         self._open(told.joints)
-        self._put(told.base)
+        self.place_robot(np.array(told.base))
+        self._held = snapshot.held
 
     def step(self, action: Action) -> None:
         grip, velocity = action.get(GRIP), np.zeros(2) if BASE not in action else np.asarray(action[BASE], np.float64)
@@ -77,8 +75,9 @@ class PlanarSimulator:
         self.path_m += math.dist((x, y), self._base[:2].tolist())
         self.steps += 1
 
-    def place_robot(self, base: NDArray[np.float64], arm: NDArray[np.float64]) -> None:
-        self._put(base.tolist())
+    def place_robot(self, base: NDArray[np.float64], arm: NDArray[np.float64] = robot.REST_Q) -> None:
+        self._base[:], self._speed[:], self._held = base, 0.0, ""
+        self.steps, self.force_n, self.path_m, self.dropped = 0, 0.0, 0.0, False
 
     def hold(self, name: str, tilt_rad: float = 0.0) -> None:
         self._held = name
@@ -111,15 +110,11 @@ class PlanarSimulator:
 
     @property
     def ee_pos(self) -> NDArray[np.float64]:
-        x, y, yaw = self._base.tolist()
-        cos, sin, (ahead, left, up) = math.cos(yaw), math.sin(yaw), _EE_BASE.tolist()
-        return np.array([x + cos * ahead - sin * left, y + sin * ahead + cos * left, up])
+        return self._to_world() @ EE_BASE + (self._base[0], self._base[1], 0.0)
 
     @property
     def ee_mat(self) -> NDArray[np.float64]:
-        yaw, pitch = float(self._base[2]) + _REST.azimuth, _REST.pitch
-        cos, sin, level, down = math.cos(yaw), math.sin(yaw), math.cos(pitch), math.sin(pitch)
-        return np.array([[cos * level, -sin, cos * down], [sin * level, cos, sin * down], [-down, 0.0, level]])
+        return self._to_world() @ EE_MAT_BASE
 
     @property
     def held(self) -> str:
@@ -159,11 +154,11 @@ class PlanarSimulator:
         self._grid = grid_with_openings(self.scene, self.nav, joints)
         self._tall = self._grid.tall_clearance
         self._frame = np.array([*self._grid.origin, self._grid.cell_m])
-        links = columns(of_links(self.scene, joints))
-        self._shapes = StillShapes(*map(np.concatenate, zip(_furniture(self.scene.seed), links, strict=True)))
+        self._shapes = StillShapes(*_furniture(self.scene.seed).with_(columns(of_links(self.scene, joints))))
 
-    def _put(self, pose: Sequence[float]) -> None:
-        self._base[:], self._speed[:] = pose, 0.0
+    def _to_world(self) -> NDArray[np.float64]:
+        cos, sin = math.cos(self._base[2]), math.sin(self._base[2])
+        return np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
 
 
 @lru_cache(maxsize=64)
@@ -175,14 +170,12 @@ def _furniture(seed: int) -> Columns:
 def _hand_room(tall: NDArray[np.float32], frame: NDArray[np.float64], base: NDArray[np.float64]) -> float:
     """Return how far (m) the hand is from what is as high as it."""
     cos, sin = math.cos(base[2]), math.sin(base[2])
-    x, y = base[0] + cos * _EE_BASE[0] - sin * _EE_BASE[1], base[1] + sin * _EE_BASE[0] + cos * _EE_BASE[1]
+    x, y = base[0] + cos * EE_BASE[0] - sin * EE_BASE[1], base[1] + sin * EE_BASE[0] + cos * EE_BASE[1]
     i, j = math.floor((y - frame[1]) / frame[2]), math.floor((x - frame[0]) / frame[2])
     return float(tall[i, j]) if 0 <= i < tall.shape[0] and 0 <= j < tall.shape[1] else 0.0
 
 
-@njit(
-    "boolean(boolean[:, ::1], float32[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1])", cache=True
-)
+@njit("boolean(boolean[:, ::1], float32[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1])", cache=True)
 def _drive(
     free: NDArray[np.bool_],
     tall: NDArray[np.float32],
@@ -196,9 +189,8 @@ def _drive(
     speed (2,): the way and the turn of the step before (m, rad), changed here; velocity (2,): the action's, in [-1, 1].
     The hand stops the base where it would come nearer to what stands there than it has room for.
     """
-    limits = (BASE_MAX_M_S / CONTROL_HZ, BASE_MAX_RAD_S / CONTROL_HZ)
-    for k, most in enumerate((ACCELERATION_M, ACCELERATION_RAD)):
-        wanted = min(max(velocity[k], -1.0), 1.0) * limits[k]
+    for k, (full, most) in enumerate(((DRIVEN_M, ACCELERATION_M), (DRIVEN_RAD, ACCELERATION_RAD))):
+        wanted = min(max(velocity[k], -1.0), 1.0) * full
         speed[k] += min(max(wanted - speed[k], -most), most)
     room, before = _hand_room(tall, frame, base), base.copy()
     base[2] += speed[1]

@@ -235,9 +235,10 @@ class FloorDistance:
         return [math.cos(turn), math.sin(turn), self(base)]
 
     def _free_place(self, base: NDArray[np.float64]) -> tuple[float, float]:
-        """Return where the base stands on the grid, or the nearest place where it might."""
+        """Return where the base stands on the grid, or the nearest place where it might, and from which a way leads."""
         x, y, _ = base.tolist()
-        return (x, y) if self._grid.is_free(x, y) else self._grid.nearest_free(x, y)
+        near = self._grid.nearest_free(x, y)
+        return (x, y) if self._grid.cell(*near) == self._grid.cell(x, y) else near
 
 
 @njit(

@@ -25,8 +25,8 @@ from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, from_wh
 
 DISTANCE_REWARD = 2.0
 PLACE_REWARD = 5.0
-"""For letting go just at the goal; half of it at the edge of what counts as placed. What is let go of high up, or at the
-edge, rolls away or is knocked off by the hand's way back."""
+"""For letting go just at the goal; half of it at the edge of what counts as placed: what is let go of high up, or at
+the edge, rolls away or is taken along by the hand's way back."""
 
 
 @dataclass

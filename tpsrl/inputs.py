@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from hab.backend import unavailable
+from hab.backend import PLANAR, unavailable
 from hab.episodes import POLICIES, SCENARIOS
 from skills.specs import ALWAYS_DRIVE
 
@@ -122,6 +122,8 @@ def check_somebody_sees(obs: str | None, skills: str) -> None:
 def check_options_apply(name: str, context: click.Context, config: EvalConfig, skills: str) -> None:
     """Refuse what would silently do nothing."""
     check_simulator("sim.name", config.sim.name)
+    if config.sim.name == PLANAR:
+        raise BadInput(f"sim.name={PLANAR}: is for training Navigate; leave it out")
     for skill in config.chain.skill_steps:
         if skill not in POLICIES:
             raise BadInput(f"chain.skill_steps.{skill}: no such skill; choose from {', '.join(POLICIES)}")

@@ -21,7 +21,8 @@ from safetensors.torch import load_file, save_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from eval.model_card import CardError, keep_facts
-from hab.observation_sets import CRITIC_KEYS, DEPTH, OBSERVATION_SETS
+from hab.backend import PLANAR
+from hab.observation_sets import CRITIC_KEYS, DEPTH, LASER, OBSERVATION_SETS
 from planner.zoo import CLONED, CONFIG, WEIGHTS, ZOO, ZooError, run_entry
 from pql_core.trainer import PqlTrainer
 from skills import TASKS, recorded
@@ -252,6 +253,8 @@ def _check_task(config: TrainSkillConfig) -> None:
         if value not in choices:
             raise BadInput(f"{key}={value}: choose from {', '.join(choices)}")
     check_simulator("sim", config.sim)
+    if config.sim == PLANAR and (config.skill != "navigate" or config.obs != LASER):
+        raise BadInput(f"sim={PLANAR}: moves the base alone and draws no images: for navigate with --obs {LASER}")
     if config.skill in ALWAYS_DRIVE and not config.nav:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
     if config.algorithm == "pql" and (config.initial_weights or config.demonstrations.rounds):

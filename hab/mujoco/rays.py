@@ -8,7 +8,7 @@ holds it against MuJoCo's own.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -144,11 +144,11 @@ class StillShapes:
             [np.linalg.norm(sizes, axis=1), np.hypot(sizes[:, 0], sizes[:, 1]), sizes[:, 0] + sizes[:, 1]],
             sizes.max(axis=1, initial=0.0),
         )
-        self._of_laser = _still(
+        self._of_laser = _Still(
             ~decoration & (np.abs(pos[:, 2] - _LASER.origin[2]) <= ball), kinds, sizes, ball, pos, mat
         )
         floor = np.eye(3).reshape(1, 9)
-        self._of_head = _still(
+        self._of_head = _Still(
             np.ones(len(kinds) + 1, np.bool_),
             np.append(kinds, _PLANE),
             np.concatenate((sizes, np.zeros((1, 3)))),
@@ -159,30 +159,35 @@ class StillShapes:
 
     def laser(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        return _still_cast(self._of_laser, base, _LASER)
+        return self._of_laser.cast(base, _LASER)
 
     def head_scan(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (48,) ranges, likewise."""
-        return _still_cast(self._of_head, base, _HEAD)
+        return self._of_head.cast(base, _HEAD)
 
 
-def _still(
-    seen: NDArray[np.bool_],
-    kinds: NDArray[np.int64],
-    sizes: NDArray[np.float64],
-    ball: NDArray[np.float64],
-    pos: NDArray[np.float64],
-    mat: NDArray[np.float64],
-) -> tuple[NDArray[Any], ...]:
-    """Return the first arguments of `_cast` for the shapes that are `seen` (n,)."""
-    n = int(seen.sum())
-    return (np.arange(n), kinds[seen], np.zeros(n, np.bool_), sizes[seen], ball[seen], pos[seen], mat[seen])
+class _Still:
+    """The shapes that one sensor sees, `seen` (n,) of them, and where they stand."""
 
+    def __init__(
+        self,
+        seen: NDArray[np.bool_],
+        kinds: NDArray[np.int64],
+        sizes: NDArray[np.float64],
+        ball: NDArray[np.float64],
+        pos: NDArray[np.float64],
+        mat: NDArray[np.float64],
+    ) -> None:
+        n = int(seen.sum())
+        self._geoms, self._kinds, self._own = np.arange(n), kinds[seen], np.zeros(n, np.bool_)
+        self._sizes, self._bounds, self._pos, self._mat = sizes[seen], ball[seen], pos[seen], mat[seen]
 
-def _still_cast(shapes: tuple[NDArray[Any], ...], base: NDArray[np.float64], fan: _Fan) -> NDArray[np.float32]:
-    ranges = np.empty(len(fan.directions), np.float32)
-    _cast(*shapes, base, *fan, ranges)
-    return ranges
+    def cast(self, base: NDArray[np.float64], fan: _Fan) -> NDArray[np.float32]:
+        ranges = np.empty(len(fan.directions), np.float32)
+        _cast(
+            self._geoms, self._kinds, self._own, self._sizes, self._bounds, self._pos, self._mat, base, *fan, ranges
+        )  # fmt: skip
+        return ranges
 
 
 def _moving_parts(model: mujoco.MjModel) -> NDArray[np.bool_]:

@@ -58,6 +58,16 @@ class Columns(NamedTuple):
     mat: NDArray[np.float64]
     decoration: NDArray[np.bool_]
 
+    def with_(self, others: Columns) -> Columns:
+        """Return these shapes and others."""
+        return Columns(
+            np.concatenate((self.kinds, others.kinds)),
+            np.concatenate((self.sizes, others.sizes)),
+            np.concatenate((self.pos, others.pos)),
+            np.concatenate((self.mat, others.mat)),
+            np.concatenate((self.decoration, others.decoration)),
+        )
+
 
 def columns(shapes: Iterable[Standing]) -> Columns:
     found = list(shapes)

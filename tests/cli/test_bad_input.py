@@ -72,6 +72,9 @@ CASES = {
     ),
     "nobody plays what is recorded": (["record-starts", "calls.npz", "--skills", "nowhere"], "no such folder"),
     "unknown start states": (["train-skill", "pick", "starts=far"], "choose from wide, near"),
+    "nothing to grasp with": (["train-skill", "pick", "--sim", "planar"], "for navigate with --obs laser"),
+    "no images": (["train-skill", "navigate", "--sim", "planar", "--obs", "depth"], "for navigate with --obs laser"),
+    "played without physics": (["eval", "navigate", "sim.name=planar"], "for training Navigate"),
     "start states of Pick's": (["train-skill", "navigate", "starts=near"], "one kind of start states"),
     "recorded starts for nobody": (
         ["train-skill", "pick", "chain_states=x.npz", "chain_starts=0"],

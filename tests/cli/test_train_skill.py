@@ -39,7 +39,7 @@ BAD = {
     "unknown skill": (["pik"], "did you mean 'pick'"),
     "unknown option": (["pick", "--observations", "laser"], "No such option"),
     "unknown observation set": (["pick", "--obs", "lasr"], "did you mean 'laser'"),
-    "simulator that is not there": (["pick", "--sim", "gazebo"], "choose from mujoco, habitat"),
+    "simulator that is not there": (["pick", "--sim", "gazebo"], "choose from mujoco, habitat, planar"),
     "navigate must drive": (["navigate", "--no-nav"], "leave it out"),
     "rearrange has no oracle": (["rearrange", "train=clone", "demonstrations.rounds=1"], "no oracle"),
     "no steps": (["pick", "--steps", "0"], "0 is not in the range"),
@@ -247,6 +247,17 @@ def test_the_default_is_one_recipe_for_all_skills(skill: str) -> None:
     assert config.train.target_entropy == (-1.0 if driving else -5.0)
     assert config.train.gamma == cloning.train.gamma and config.policy.initial_bias == cloning.policy.initial_bias
     assert config.policy.tanh_keys == cloning.policy.tanh_keys
+
+
+def test_navigate_goes_on_in_physics_from_where_it_learnt_its_way(tmp_path: Path) -> None:
+    planar, after = tmp_path / "planar", tmp_path / "after"
+    train("navigate", "--sim", "planar", *TINY, "--steps", "64", "--out", str(planar))
+    train("navigate", f"initial_weights={planar}", *TINY, "--steps", "64", "--out", str(after))
+    assert read_train_config(planar / "config.yaml").sim == "planar"
+    assert read_train_config(after / "config.yaml").sim == "mujoco"
+    first, then = (load_file(folder / "policy.safetensors") for folder in (planar, after))
+    assert first.keys() == then.keys()
+    assert any(not torch.equal(first[name], then[name]) for name in first)
 
 
 def test_the_monolithic_policy_is_trained_as_the_others_are(tmp_path: Path) -> None:

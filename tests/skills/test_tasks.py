@@ -23,7 +23,7 @@ from hab.openings import against_wall, grid_with_openings, handle_at, opened_box
 from hab.scene import DRAWER_OPEN_M
 from skills import TASKS, make_env
 from skills.articulated import TOUCH_M, ArticulatedState, handle_reward, state_reward
-from skills.navigate import NavigateState, spl, turn_reward
+from skills.navigate import FloorDistance, NavigateState, spl, turn_reward
 from skills.oracle import make_oracle
 from skills.pick import PickState, dropped, pick_reward, reach_reward, wrong_object
 from skills.pick import rest_reward as pick_rest_reward
@@ -308,8 +308,8 @@ def test_success_only_when_the_world_says_so(skill: str) -> None:
             else:
                 assert info["success"] == now
             assert info["success"] <= terminated and (info["reason"] == "") == (info["success"] or not over)
-            # Navigate's is worth less by 3 for each metre that it stops short of where one would work (with something in
-            # hand the last 0.7 m are free), and 2 at least.
+            # Navigate's is worth less by 3 for each metre that it stops short of where one would work (with something
+            # in hand the last 0.7 m are free), and 2 at least.
             short_m = info["geodesic_dist_to_goal"] if skill == "navigate" else 0.0
             short_m = max(0.0, short_m - 0.7) if env.sim.held else short_m
             worth = max(2.0, 10.0 - 3.0 * short_m) if info["success"] else 0.0
@@ -402,6 +402,22 @@ def test_navigate_terms(goal_m: float, a: float, b: float) -> None:
 
     assert turn_reward(state(a), state(b)) == (a - b if goal_m < 3.0 else 0.0)
     assert spl(False, 1.0, 1.0) == 0.0 and spl(True, 2.0, 4.0) == 0.5 and spl(True, 2.0, 1.0) == 1.0
+
+
+def test_a_way_leads_even_from_where_the_base_is_shut_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distances were infinite there, and rewards no numbers."""
+    env = make("navigate")
+    env.reset(options={"index": 0})
+    x, y, yaw = env.sim.base.tolist()
+    walls = [
+        (x + 0.7 * c, y + 0.7 * s, 0.0, 0.05 + 0.7 * abs(s), 0.05 + 0.7 * abs(c))
+        for c, s in ((1, 0), (0, 1), (-1, 0), (0, -1))
+    ]
+    shut_in = load_grid(env.start.episode.scene_seed).with_boxes(walls, 0.1)
+    assert shut_in.is_free(x, y) and not shut_in.largest_component[shut_in.cell(x, y)]
+    monkeypatch.setattr("skills.navigate.grid_with_openings", lambda *_: shut_in)
+    floor = FloorDistance(env.start, env.sim.scene)
+    assert math.isfinite(floor(env.sim.base)) and all(map(math.isfinite, floor.way(env.sim.base)))
 
 
 def test_a_released_object_elsewhere_ends_place_and_a_wrong_one_ends_pick() -> None:
