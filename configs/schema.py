@@ -249,7 +249,7 @@ _register_train_schema()
 def _register_skills() -> None:
     """Let Hydra find the files of other packages' skills, each beside its module; called on import."""
     for skill in entry_points(group="tpsrl.skills"):
-        node = OmegaConf.create({"skill": skill.name})
+        node: Any = OmegaConf.create({"skill": skill.name})
         try:
             found = find_spec(skill.module)
             file = Path(found.origin).with_name(f"{skill.name}.yaml") if found and found.origin else None

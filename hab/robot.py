@@ -33,13 +33,13 @@ PAN_X_M = 0.0326
 LIFT_RADIUS_M = 0.117
 """Shoulder lift axis from the pan axis, and above the floor."""
 LIFT_Z_M = 0.936
-UPPER_M = 0.219 + 0.133
-FORE_M = 0.197 + 0.1245
 TORSO_LIFT_M = 0.15
 REST_EE_BASE = np.array([0.5, 0.0, 1.0])
 """(3,) resting end-effector position, base frame (m)."""
 EE_OFFSET_M = 0.08
 """The end-effector lies this far along +x of the gripper link: the rim of the suction cup."""
+UPPER_M = 0.219 + 0.133
+FORE_M = 0.197 + 0.1245
 HAND_M = 0.1385 + 0.1664 + EE_OFFSET_M
 """Lengths: shoulder lift to elbow, elbow to wrist flex, wrist flex to the cup's rim."""
 CUP_RADIUS_M = 0.02

@@ -16,6 +16,7 @@ from configs.schema import read_train_config
 from hab.episodes import SCENARIOS, SPLITS, load_scene, make_episode
 from hab.layout import generate_scene
 from hab.objects import OBJECTS
+from planner.zoo import ZooError, run_entry
 
 ROOT = Path(__file__).parents[2]
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "howto").glob("new_*.md")}
@@ -78,6 +79,8 @@ def test_a_skill_from_outside_is_played_trained_and_evaluated(site: Path, tmp_pa
     config = read_train_config(tmp_path / "runs" / "face" / "config.yaml")
     assert (config.skill, config.action_repeat, config.train.target_entropy) == ("face", 6, -1.0)
     assert 0.0 <= success(site, tmp_path, learnt) <= 1.0
+    with pytest.raises(ZooError, match="plays 'face', which is no skill here"):
+        run_entry(tmp_path / "runs" / "face")
 
 
 def test_an_object_from_outside_is_where_its_skill_puts_it(site: Path, tmp_path: Path) -> None:
