@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -241,6 +244,25 @@ def _register_train_schema() -> None:
 
 
 _register_train_schema()
+
+
+def _register_skills() -> None:
+    """Let Hydra find the files of other packages' skills, each beside its module; called on import."""
+    for skill in entry_points(group="tpsrl.skills"):
+        node: Any = OmegaConf.create({"skill": skill.name})
+        try:
+            found = find_spec(skill.module)
+            file = Path(found.origin).with_name(f"{skill.name}.yaml") if found and found.origin else None
+            if file is not None and file.is_file():
+                node = OmegaConf.merge(node, OmegaConf.load(file))
+        except ImportError:
+            pass  # said to who wants the skill (skills.task_class)
+        except Exception as error:  # whatever yaml raises
+            warnings.warn(f"skill {skill.name!r}: {' '.join(str(error).split())}", stacklevel=2)
+        ConfigStore.instance().store(skill.name, node, group="skill", package="_global_")
+
+
+_register_skills()
 
 
 def _check_eval(config: EvalConfig) -> None:

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from eval.model_card import CURVE_DATA
-from hab.episodes import POLICIES
 from planner.zoo import ZooError, entries
+from skills import TASKS
 from ver_core.reporting import RECENT_EPISODES
 
 COLUMNS = 4
@@ -29,7 +29,7 @@ def draw_curves(zoo: Path, path: Path) -> int:
         if points:
             label = ("" if entry.config.nav else "no base movement, ") + entry.config.obs
             curves.setdefault(entry.config.skill, []).append((label, points))
-    shown = [skill for skill in POLICIES if skill in curves]
+    shown = [skill for skill in TASKS if skill in curves]
     if not shown:
         return 0
     rows = -(-len(shown) // COLUMNS)

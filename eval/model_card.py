@@ -19,7 +19,7 @@ from eval.evaluate import Evaluation
 from eval.report import to_json
 from hab.observation_sets import LASER, LASER_MAP
 from planner.zoo import CLONED, CONFIG, WEIGHTS, Entry, run_entry
-from skills.specs import ALWAYS_DRIVE
+from skills import always_drives
 from skills.trained import without_critic
 from ver_core.reporting import RECENT_EPISODES
 
@@ -263,7 +263,7 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
     policy, training = facts["policy"], facts["training"]
     repeat = policy["action_repeat"]
     variant = f" {'with' if policy['base_movement'] else 'without'} base movement"
-    if policy["skill"] in ALWAYS_DRIVE:
+    if always_drives(policy["skill"]):
         variant = ""
     lines = [
         f"# {name}",

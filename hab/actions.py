@@ -19,11 +19,6 @@ STOP = "rearrange_stop"
 """(1,) > 0 calls stop; the simulator ignores it, tasks read it."""
 
 SIZES = {ARM: 7, GRIP: 1, BASE: 2, STOP: 1}
-ARM_DELTA_RAD = 0.0125
-BASE_MAX_M_S = 1.0
-"""Forward speed at base_vel[0] = 1; habitat allows 2.5 m/s kinematically, a real Fetch about 1.0 m/s."""
-BASE_MAX_RAD_S = 1.5
-"""Yaw rate at base_vel[1] = 1; habitat allows 2.5 rad/s."""
 CONTROL_HZ = 30
 PHYSICS_HZ = 120
 

@@ -17,16 +17,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.actions import ARM_DELTA_RAD
 from hab.measures import AT_REST_M
+from hab.robot import ARM_DELTA_RAD, FORE_M, HAND_M, LIFT_RADIUS_M, LIFT_Z_M, PAN_X_M, UPPER_M
 
-PAN_X_M = 0.0326
-"""Shoulder pan axis, base frame."""
-LIFT_RADIUS_M = 0.117
-LIFT_Z_M = 0.936
-UPPER_M = 0.219 + 0.133
-FORE_M = 0.197 + 0.1245
-HAND_M = 0.1385 + 0.1664 + robot.EE_OFFSET_M
 APPROACHES = tuple((math.radians(pitch), back_m) for pitch, back_m in ((82.0, 0.12), (50.0, 0.12), (24.0, 0.12)))
 """Pitches of the cup (rad) and distances (m) before a point, along the cup's axis, that `joints_to_goal` tells of."""
 

@@ -24,11 +24,8 @@ from hab.scene import Receptacle, Scene, Vec3
 from hab.storage import UNSEEN_FURNITURE
 
 SCENARIOS = ("tidy_house", "prepare_groceries", "set_table")
-SKILLS = ("navigate", "pick", "place", "open_fridge", "close_fridge", "open_cabinet", "close_cabinet")
 FEWEST_OBJECTS = 5
 """A house may hold no fewer in an evaluation: as many as Tidy House has targets."""
-POLICIES = (*SKILLS, "rearrange")
-"""What a policy is trained for: a skill, or all at once (skills/rearrange.py)."""
 SPLITS = tuple(SPLIT_SEEDS)
 
 OBJECT_GAP_M = (0.02, 0.10)

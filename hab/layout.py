@@ -17,11 +17,12 @@ import numpy as np
 
 from hab import bedroom, furniture, kitchen, storage
 from hab.furniture import Frame, Piece, Style
-from hab.navgrid import ROBOT_RADIUS_M, NavGrid
+from hab.navgrid import NavGrid
 from hab.objects import draw_objects
 from hab.openings import footprint, fridge_start
 from hab.palette import draw_style
 from hab.placing import TRIES, Item, Placer, back_zone, bounds, front_zone, overlap
+from hab.robot import NAV_RADIUS_M
 from hab.rooms import PLANS, HousePlan, Rect, Room, walls
 from hab.scene import Receptacle, Scene
 
@@ -473,7 +474,7 @@ def _liveable(scene: Scene, rooms: list[Rect]) -> bool:
                 return False
     fridge = scene.fridge
     x, y, yaw, hx, hy = footprint(fridge, fridge_start(fridge))
-    opened = grid.with_boxes([(x, y, yaw, hx + DOOR_ROOM_M, hy + DOOR_ROOM_M)], ROBOT_RADIUS_M)
+    opened = grid.with_boxes([(x, y, yaw, hx + DOOR_ROOM_M, hy + DOOR_ROOM_M)], NAV_RADIUS_M)
     if opened.largest_component.sum() < 0.95 * opened.free.sum():
         return False
     open_places = grid.largest_component & (grid.tall_clearance > TURN_M) & (grid.clearance > TURN_M)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import MCP_Geometric
 
+from hab.robot import NAV_RADIUS_M
 from hab.scene import Geom, Scene, yaw_of
 
 LOW_M, HIGH_M = 0.02, 1.3
@@ -24,7 +25,6 @@ LOW_M, HIGH_M = 0.02, 1.3
 TALL_M = 0.70
 """Geometry whose top is above this stops the resting arm, too."""
 FIELDS_CACHED = 64
-ROBOT_RADIUS_M = 0.30
 
 OrientedBox = tuple[float, float, float, float, float]
 """cx, cy, yaw, hx, hy (world, m, rad)."""
@@ -34,7 +34,7 @@ _EIGHT = np.ones((3, 3), dtype=bool)
 class NavGrid:
     """Free space of one scene (articulations closed). Arrays are indexed [i, j] = [row of y, column of x]."""
 
-    def __init__(self, scene: Scene, radius_m: float = ROBOT_RADIUS_M, cell_m: float = 0.05) -> None:
+    def __init__(self, scene: Scene, radius_m: float = NAV_RADIUS_M, cell_m: float = 0.05) -> None:
         self.radius_m = radius_m
         self.cell_m = cell_m
         x_min, y_min, x_max, y_max = scene.bounds

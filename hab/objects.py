@@ -98,7 +98,7 @@ def held_pose(name: str, ee_pos: NDArray[np.float64], yaw: float, tilt_rad: floa
     return (x, y, z), (math.cos(0.5 * tilt_rad), -lean * math.sin(yaw), lean * math.cos(yaw), 0.0)
 
 
-def _box(name: str, mass_kg: float, size_m: tuple[float, float, float], rgba: Rgba, label: Rgba) -> ObjectModel:
+def box(name: str, mass_kg: float, size_m: tuple[float, float, float], rgba: Rgba, label: Rgba) -> ObjectModel:
     """A printed carton: a box with a band around it as its label."""
     hx, hy, hz = (s / 2 for s in size_m)
     geoms = (
@@ -108,7 +108,7 @@ def _box(name: str, mass_kg: float, size_m: tuple[float, float, float], rgba: Rg
     return ObjectModel(name, mass_kg, geoms, hz, math.hypot(hx, hy), (hx, hy, hz))
 
 
-def _can(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba, label: Rgba) -> ObjectModel:
+def can(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba, label: Rgba) -> ObjectModel:
     """A tin: a cylinder with a paper sleeve."""
     half = height_m / 2
     geoms = (
@@ -118,7 +118,7 @@ def _can(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba
     return ObjectModel(name, mass_kg, geoms, half, radius_m, (radius_m, radius_m, half))
 
 
-def _ball(name: str, mass_kg: float, radius_m: float, rgba: Rgba) -> ObjectModel:
+def ball(name: str, mass_kg: float, radius_m: float, rgba: Rgba) -> ObjectModel:
     """A fruit: a sphere with a stub of its stem."""
     geoms = (
         Geom("shell", "sphere", (0, 0, 0), (radius_m, 0, 0), rgba),
@@ -127,7 +127,7 @@ def _ball(name: str, mass_kg: float, radius_m: float, rgba: Rgba) -> ObjectModel
     return ObjectModel(name, mass_kg, geoms, radius_m, radius_m, (radius_m, radius_m, radius_m))
 
 
-def _bowl(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba, segments: int = 8) -> ObjectModel:
+def bowl(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba, segments: int = 8) -> ObjectModel:
     """A bowl of convex pieces: a disc as bottom and tilted slabs as rim."""
     foot, thickness = 0.55 * radius_m, 0.003
     run, rise = radius_m - foot, height_m - 2 * thickness
@@ -183,7 +183,7 @@ def reach(geom: Geom) -> NDArray[np.float64]:
     return np.array([cos * a + sin * b, sin * a + cos * b, c])
 
 
-def _bottle(
+def bottle(
     name: str,
     mass_kg: float,
     size_m: tuple[float, float, float],
@@ -207,7 +207,7 @@ def _figures(model: ObjectModel) -> tuple[float, float, tuple[float, float, floa
     return model.half_height_m, model.radius_m, model.half_extents
 
 
-def _lemon(name: str, mass_kg: float, length_m: float, radius_m: float, rgba: Rgba) -> ObjectModel:
+def lemon(name: str, mass_kg: float, length_m: float, radius_m: float, rgba: Rgba) -> ObjectModel:
     """A fruit that lies on its side: a sphere between two smaller ones."""
     end = 0.74 * radius_m
     off = length_m / 2 - end
@@ -216,7 +216,7 @@ def _lemon(name: str, mass_kg: float, length_m: float, radius_m: float, rgba: Rg
     return _stacked(name, mass_kg, parts, length_m / 2)
 
 
-def _pear(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba) -> ObjectModel:
+def pear(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba) -> ObjectModel:
     """A fruit that stands: a sphere, its flat foot, and a smaller sphere on it."""
     neck, foot = 0.6 * radius_m, 0.65 * radius_m
     parts = (
@@ -227,7 +227,7 @@ def _pear(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgb
     return _stacked(name, mass_kg, parts, radius_m)
 
 
-def _banana(name: str, mass_kg: float, length_m: float, thick_m: float, rgba: Rgba) -> ObjectModel:
+def banana(name: str, mass_kg: float, length_m: float, thick_m: float, rgba: Rgba) -> ObjectModel:
     """A fruit that lies: three straight pieces in a bow."""
     half, third, bend = thick_m / 2, length_m / 6, 0.35
     over = 0.006
@@ -239,7 +239,7 @@ def _banana(name: str, mass_kg: float, length_m: float, thick_m: float, rgba: Rg
     return _stacked(name, mass_kg, parts, length_m / 2)
 
 
-def _mug(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba) -> ObjectModel:
+def mug(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba) -> ObjectModel:
     """A mug as habitat-sim has it, the convex hull of its body, with a handle."""
     half = height_m / 2
     parts = (
@@ -257,39 +257,39 @@ _PAPER: Rgba = (0.95, 0.95, 0.95, 1.0)
 OBJECTS: dict[str, ObjectModel] = {
     model.name: model
     for model in (
-        _can("001_chips_can", 0.205, 0.0375, 0.250, (0.72, 0.10, 0.12, 1), (0.95, 0.78, 0.20, 1)),
-        _can("002_master_chef_can", 0.414, 0.051, 0.140, _METAL, (0.13, 0.25, 0.55, 1)),
-        _box("003_cracker_box", 0.411, (0.060, 0.158, 0.210), (0.78, 0.12, 0.10, 1), (0.93, 0.80, 0.30, 1)),
-        _box("004_sugar_box", 0.514, (0.038, 0.089, 0.175), (0.95, 0.82, 0.18, 1), _PAPER),
-        _can("005_tomato_soup_can", 0.349, 0.033, 0.101, _METAL, (0.80, 0.14, 0.12, 1)),
-        _bottle(
+        can("001_chips_can", 0.205, 0.0375, 0.250, (0.72, 0.10, 0.12, 1), (0.95, 0.78, 0.20, 1)),
+        can("002_master_chef_can", 0.414, 0.051, 0.140, _METAL, (0.13, 0.25, 0.55, 1)),
+        box("003_cracker_box", 0.411, (0.060, 0.158, 0.210), (0.78, 0.12, 0.10, 1), (0.93, 0.80, 0.30, 1)),
+        box("004_sugar_box", 0.514, (0.038, 0.089, 0.175), (0.95, 0.82, 0.18, 1), _PAPER),
+        can("005_tomato_soup_can", 0.349, 0.033, 0.101, _METAL, (0.80, 0.14, 0.12, 1)),
+        bottle(
             "006_mustard_bottle", 0.603, (0.058, 0.095, 0.190), (0.016, 0.035), (0.95, 0.80, 0.10, 1),
             (0.85, 0.15, 0.10, 1), (0.95, 0.85, 0.30, 1),
         ),
-        _can("007_tuna_fish_can", 0.171, 0.0425, 0.033, _METAL, (0.20, 0.45, 0.72, 1)),
-        _box("008_pudding_box", 0.187, (0.035, 0.110, 0.089), (0.42, 0.23, 0.12, 1), (0.95, 0.90, 0.82, 1)),
-        _box("009_gelatin_box", 0.097, (0.028, 0.085, 0.073), (0.86, 0.18, 0.28, 1), (0.97, 0.93, 0.93, 1)),
-        _box("010_potted_meat_can", 0.370, (0.050, 0.097, 0.082), (0.13, 0.28, 0.60, 1), (0.93, 0.77, 0.20, 1)),
-        _banana("011_banana", 0.066, 0.190, 0.036, (0.95, 0.82, 0.22, 1)),
-        _ball("012_strawberry", 0.018, 0.0219, (0.82, 0.10, 0.14, 1)),
-        _ball("013_apple", 0.068, 0.0375, (0.72, 0.10, 0.12, 1)),
-        _lemon("014_lemon", 0.029, 0.068, 0.027, (0.96, 0.87, 0.20, 1)),
-        _ball("015_peach", 0.033, 0.0295, (0.95, 0.62, 0.38, 1)),
-        _pear("016_pear", 0.049, 0.0331, 0.100, (0.66, 0.72, 0.22, 1)),
-        _ball("017_orange", 0.047, 0.0365, (0.95, 0.52, 0.08, 1)),
-        _ball("018_plum", 0.025, 0.026, (0.36, 0.10, 0.28, 1)),
-        _bottle(
+        can("007_tuna_fish_can", 0.171, 0.0425, 0.033, _METAL, (0.20, 0.45, 0.72, 1)),
+        box("008_pudding_box", 0.187, (0.035, 0.110, 0.089), (0.42, 0.23, 0.12, 1), (0.95, 0.90, 0.82, 1)),
+        box("009_gelatin_box", 0.097, (0.028, 0.085, 0.073), (0.86, 0.18, 0.28, 1), (0.97, 0.93, 0.93, 1)),
+        box("010_potted_meat_can", 0.370, (0.050, 0.097, 0.082), (0.13, 0.28, 0.60, 1), (0.93, 0.77, 0.20, 1)),
+        banana("011_banana", 0.066, 0.190, 0.036, (0.95, 0.82, 0.22, 1)),
+        ball("012_strawberry", 0.018, 0.0219, (0.82, 0.10, 0.14, 1)),
+        ball("013_apple", 0.068, 0.0375, (0.72, 0.10, 0.12, 1)),
+        lemon("014_lemon", 0.029, 0.068, 0.027, (0.96, 0.87, 0.20, 1)),
+        ball("015_peach", 0.033, 0.0295, (0.95, 0.62, 0.38, 1)),
+        pear("016_pear", 0.049, 0.0331, 0.100, (0.66, 0.72, 0.22, 1)),
+        ball("017_orange", 0.047, 0.0365, (0.95, 0.52, 0.08, 1)),
+        ball("018_plum", 0.025, 0.026, (0.36, 0.10, 0.28, 1)),
+        bottle(
             "021_bleach_cleanser", 1.131, (0.065, 0.098, 0.250), (0.018, 0.045), (0.92, 0.93, 0.95, 1),
             (0.10, 0.35, 0.70, 1), (0.10, 0.30, 0.65, 1),
         ),
-        _bowl("024_bowl", 0.147, 0.0795, 0.055, (0.75, 0.20, 0.16, 1)),
-        _mug("025_mug", 0.118, 0.040, 0.082, (0.70, 0.16, 0.14, 1)),
-        _box("026_sponge", 0.0062, (0.072, 0.114, 0.014), (0.90, 0.78, 0.25, 1), (0.20, 0.55, 0.30, 1)),
-        _box("036_wood_block", 0.729, (0.085, 0.085, 0.200), (0.72, 0.55, 0.36, 1), (0.68, 0.51, 0.33, 1)),
-        _ball("056_tennis_ball", 0.058, 0.03235, (0.78, 0.88, 0.20, 1)),
-        _box("061_foam_brick", 0.028, (0.050, 0.075, 0.050), (0.62, 0.22, 0.18, 1), (0.62, 0.22, 0.18, 1)),
-        _can("065-f_cups", 0.026, 0.040, 0.070, (0.90, 0.45, 0.60, 1), (0.90, 0.45, 0.60, 1)),
-        _box("077_rubiks_cube", 0.094, (0.057, 0.057, 0.057), (0.10, 0.35, 0.75, 1), (0.95, 0.55, 0.10, 1)),
+        bowl("024_bowl", 0.147, 0.0795, 0.055, (0.75, 0.20, 0.16, 1)),
+        mug("025_mug", 0.118, 0.040, 0.082, (0.70, 0.16, 0.14, 1)),
+        box("026_sponge", 0.0062, (0.072, 0.114, 0.014), (0.90, 0.78, 0.25, 1), (0.20, 0.55, 0.30, 1)),
+        box("036_wood_block", 0.729, (0.085, 0.085, 0.200), (0.72, 0.55, 0.36, 1), (0.68, 0.51, 0.33, 1)),
+        ball("056_tennis_ball", 0.058, 0.03235, (0.78, 0.88, 0.20, 1)),
+        box("061_foam_brick", 0.028, (0.050, 0.075, 0.050), (0.62, 0.22, 0.18, 1), (0.62, 0.22, 0.18, 1)),
+        can("065-f_cups", 0.026, 0.040, 0.070, (0.90, 0.45, 0.60, 1), (0.90, 0.45, 0.60, 1)),
+        box("077_rubiks_cube", 0.094, (0.057, 0.057, 0.057), (0.10, 0.35, 0.75, 1), (0.95, 0.55, 0.10, 1)),
     )
 }  # fmt: skip
 """The catalogue by kind. Houses are drawn from the lists below: a kind more here changes none."""

@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.actions import BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRIP, Action
+from hab.actions import BASE, CONTROL_HZ, GRIP, Action
 from hab.episodes import Episode, load_grid, load_scene
 from hab.mujoco.rays import StillShapes
 from hab.navigation.motion import move
@@ -27,7 +27,7 @@ from hab.simulator import Overlay, SimulationError, Snapshot
 
 ACCELERATION_M, ACCELERATION_RAD = 0.135 / CONTROL_HZ, 0.8 / CONTROL_HZ
 """By so much a control step's way and turn may differ from those of the one before (m, rad)."""
-DRIVEN_M, DRIVEN_RAD = 0.993 * BASE_MAX_M_S / CONTROL_HZ, 0.925 * BASE_MAX_RAD_S / CONTROL_HZ
+DRIVEN_M, DRIVEN_RAD = 0.993 * robot.BASE_MAX_M_S / CONTROL_HZ, 0.925 * robot.BASE_MAX_RAD_S / CONTROL_HZ
 """Way and turn of a control step at full speed (m, rad): less than what is asked for, by the drives' damping."""
 HAND_M = 0.10
 """Room that the hand, or what hangs from it, needs around it."""

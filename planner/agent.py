@@ -12,18 +12,18 @@ import gymnasium
 import numpy as np
 
 from hab.actions import SIZES, Action
-from hab.episodes import POLICIES, Episode
+from hab.episodes import Episode, load_scene, make_episode
 from hab.measures import planar_distance
 from hab.observation_sets import DEPTH
 from hab.scene import Scene
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnCall, OnStep, TraceRow, run_chain
 from planner.closed_loop import ClosedLoop
-from planner.task_planner import PlanStep, plan, whole_steps
+from planner.task_planner import PLANNED, PlanStep, plan, whole_steps
 from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, entries, find, job_name
+from skills import TASKS, always_drives, task_class
 from skills.oracle import make_oracle
 from skills.skill import SkillPolicy
-from skills.specs import ALWAYS_DRIVE, SPECS
 
 
 class AgentError(ValueError):
@@ -50,23 +50,25 @@ class Agent:
 
 def skills_needed(name: str, agent: Agent) -> tuple[str, ...]:
     """Return the skills that `name`, a scenario or a skill, is played with."""
-    if name in POLICIES:
+    if name in TASKS:
         return (name,)
     if agent.monolithic:
         return ("rearrange",)
-    opening: tuple[str, ...] = ("open_cabinet", "open_fridge") if name == "set_table" else ()
-    if name == "prepare_groceries" and agent.replan:
-        opening = ("open_fridge",)  # its door, open at the start, may be pushed shut
+    # What its objects are in is the same in all its episodes. A door that is open at the start may be pushed shut.
+    episode = make_episode(name, "train", 0)
+    scene = load_scene(episode.scene_seed)
+    places = [scene.receptacle(at) for t in episode.targets for at in (t.start_receptacle, t.goal_receptacle)]
+    doors = [place.articulation for place in places if place.articulation]
+    opening = {f"open_{scene.articulation(d).kind}": None for d in doors if agent.replan or d not in episode.joints}
     return (*(("navigate",) if agent.nav_skill else ()), *opening, "pick", "place")
 
 
 def check_agent(agent: Agent, name: str, obs: str | None) -> None:
     """Raise `AgentError` if the agent lacks a skill to play `name`, a scenario or a skill."""
     if agent.skills == "oracle":
-        if "rearrange" in skills_needed(name, agent):
-            raise AgentError(
-                "rearrange has no oracle: oracles are skills, it does without; name zoo or a folder of runs"
-            )
+        for skill in skills_needed(name, agent):
+            if task_class(skill).oracle is None:
+                raise AgentError(f"{skill} has no oracle; name zoo or a folder of runs")
         return
     _entries(agent, name, obs)
 
@@ -126,7 +128,7 @@ def _entries(agent: Agent, name: str, obs: str | None) -> dict[str, Entry]:
     missing = [skill for skill in needed if skill not in found]
     if missing:
         variant = (
-            "" if set(missing) <= set(ALWAYS_DRIVE) else f" {'with' if agent.skill_nav else 'without'} base movement"
+            "" if all(map(always_drives, missing)) else f" {'with' if agent.skill_nav else 'without'} base movement"
         )
         seeing = f" for {obs} observations" if obs else ""
         raise AgentError(
@@ -151,7 +153,7 @@ def seed_draws(seed: int, index: int) -> None:
 
 def chain_limits(episode_steps: int, skill_steps: Mapping[str, int | None]) -> Limits:
     """Fill in the skills' own time limits (control steps) where none is given."""
-    return Limits(episode_steps, {s: skill_steps.get(s) or SPECS[s].max_steps for s in POLICIES})
+    return Limits(episode_steps, {s: skill_steps.get(s) or task_class(s).spec().max_steps for s in PLANNED})
 
 
 def steps_of(agent: Agent, episode: Episode, scene: Scene) -> list[PlanStep]:
@@ -170,12 +172,13 @@ def play_episode(
 ) -> ChainResult:
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
+    specs = {skill: task_class(skill).spec() for skill in PLANNED}
     if agent.replan:
         return ClosedLoop(
-            sim, episode, policies, SPECS, limits, agent.replan, agent.stop_mask, on_step, agent.skill_nav, on_call
+            sim, episode, policies, specs, limits, agent.replan, agent.stop_mask, on_step, agent.skill_nav, on_call
         ).run()
     steps = steps_of(agent, episode, sim.scene)
-    return run_chain(sim, episode, steps, policies, SPECS, limits, agent.stop_mask, on_step, agent.skill_nav, on_call)
+    return run_chain(sim, episode, steps, policies, specs, limits, agent.stop_mask, on_step, agent.skill_nav, on_call)
 
 
 def play_skill(

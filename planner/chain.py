@@ -22,8 +22,8 @@ from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_
 from hab.scene import Vec3
 from hab.simulator import Simulator
 from planner.task_planner import PlanStep
+from skills import always_drives
 from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
-from skills.specs import ALWAYS_DRIVE
 
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
@@ -237,7 +237,7 @@ class Player:
 
     def parts_of(self, spec: SkillSpec, base_movement: bool) -> tuple[str, ...]:
         """Return the action parts that a skill has; `base_movement`: whether the manipulation skills may drive."""
-        return tuple(part for part in spec.parts if part != BASE or base_movement or spec.name in ALWAYS_DRIVE)
+        return tuple(part for part in spec.parts if part != BASE or base_movement or always_drives(spec.name))
 
     def play_script(self, stage: int, script: Iterable[Action]) -> bool:
         """Play actions to their end; return whether the time and the forces allowed that."""

@@ -30,6 +30,8 @@ SKILL_OF_ACTION = {
     "open_fridge": "open_fridge",
     "close_fridge": "close_fridge",
 }
+PLANNED = (*dict.fromkeys(SKILL_OF_ACTION.values()), "rearrange")
+"""The skills that plans are made of, and what plays an object's whole way without one."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class PlanStep:
     action: str
     """The ground action, as PDDL writes it: "(pick ycb_013_apple robot)"."""
     skill: str
-    """One of `hab.episodes.SKILLS`."""
+    """Of `PLANNED`."""
     goal: Goal
     interaction: str
     """"pick 1", "place 1", … as in Figure 6 of the paper; "" for driving and for opening.

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import skills
 from configs.schema import ConfigError, TrainSkillConfig, read_train_config
-from hab.episodes import POLICIES
 from hab.observation_sets import OBSERVATION_SETS
-from skills.specs import ALWAYS_DRIVE
+from skills import TASKS, always_drives
 
 ZOO = Path(skills.__file__).parent / "zoo"
 """The packaged policies."""
@@ -43,7 +42,7 @@ def entry_name(config: TrainSkillConfig) -> str:
 
 def job_name(config: TrainSkillConfig) -> str:
     """Return which skill it is, and which variant: pick_nav."""
-    return config.skill + ("" if config.skill in ALWAYS_DRIVE else "_nav" if config.nav else "_nonav")
+    return config.skill + ("" if always_drives(config.skill) else "_nav" if config.nav else "_nonav")
 
 
 def run_entry(folder: Path) -> Entry:
@@ -52,6 +51,8 @@ def run_entry(folder: Path) -> Entry:
         config = read_train_config(folder / CONFIG)
     except ConfigError as error:
         raise ZooError(str(error)) from error
+    if config.skill not in TASKS:
+        raise ZooError(f"{folder}: plays {config.skill!r}, which is no skill here; install the package that has it")
     if not (folder / WEIGHTS).is_file():
         raise ZooError(f"{folder}: holds no {WEIGHTS} yet; training writes it with its first checkpoint")
     return Entry(folder, config)
@@ -65,7 +66,8 @@ def entries(folder: Path) -> list[Entry]:
         other = found.setdefault(entry.name, entry)
         if other is not entry:
             raise ZooError(f"{other.folder} and {entry.folder} are both {entry.name}; move one of them away")
-    return sorted(found.values(), key=lambda e: (POLICIES.index(e.config.skill), not e.config.nav, e.config.obs))
+    order = list(TASKS)
+    return sorted(found.values(), key=lambda e: (order.index(e.config.skill), not e.config.nav, e.config.obs))
 
 
 def find(found: Iterable[Entry], skill: str, base_movement: bool, obs: str | None) -> Entry | None:
@@ -73,6 +75,6 @@ def find(found: Iterable[Entry], skill: str, base_movement: bool, obs: str | Non
 
     `obs`: what it has to see; None: of those that there are, the first in the order of `OBSERVATION_SETS`.
     """
-    drives = base_movement or skill in ALWAYS_DRIVE
+    drives = base_movement or always_drives(skill)
     fit = {e.config.obs: e for e in found if (e.config.skill, e.config.nav) == (skill, drives)}
     return next((fit[name] for name in OBSERVATION_SETS if name in fit and obs in (None, name)), None)

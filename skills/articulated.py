@@ -18,13 +18,22 @@ from numpy.typing import NDArray
 from hab import sensors
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid, make_episode
-from hab.measures import AT_REST_M, CLOSED_SLACK, OPEN_SLACK, rest_distance
+from hab.measures import (
+    AT_REST_M,
+    CLOSED_SLACK,
+    OPEN_SLACK,
+    articulation_closed,
+    articulation_open,
+    at_rest,
+    rest_distance,
+)
 from hab.observation_sets import LASER
 from hab.openings import against_wall, grid_with_openings, handle_at, opened_position, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
-from skills.skill import Goal
+from skills.oracle.articulated import OracleClose, OracleOpen
+from skills.skill import Goal, Progress
 from skills.starts import (
     FIXED_YAW_MAX_RAD,
     YAW_NOISE_RAD,
@@ -198,11 +207,19 @@ class Articulated(SkillTask[ArticulatedState]):
 class Open(Articulated):
     """Where the hand last had the handle is remembered: to take it up there again, and to know how far it was drawn."""
 
-    parts = (ARM, GRIP)
+    parts, oracle = (ARM, GRIP), OracleOpen
     drawn_m: ClassVar[float]
     """How far (m, as the crow flies) its handle lies from where it is closed when it has been opened far enough."""
     memories: ClassVar = {"has_held": lambda sim, goal: sim.held != ""}
     """Nothing else tells a drawer that is open from one that is closed: the laser looks under it."""
+
+    @staticmethod
+    def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        return progress.grasped and sim.held == "" and at_rest(sim)
+
+    @staticmethod
+    def achieved(sim: Simulator, goal: Goal) -> bool:
+        return articulation_open(sim, goal.articulation)
 
     @classmethod
     def observed_space(cls, obs: str) -> spaces.Dict:
@@ -230,17 +247,25 @@ class Open(Articulated):
 class Close(Articulated):
     """The suction is off: fronts are pushed."""
 
-    parts = (ARM,)
+    parts, oracle = (ARM,), OracleClose
     memories: ClassVar = {"has_touched": lambda sim, goal: ee_distance(sim, goal[0]) < TOUCH_M}
     goal_position = 0.0
     rest_reward_per_m = 1.0
+
+    @staticmethod
+    def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        return progress.left_start and sim.held == "" and at_rest(sim)
+
+    @staticmethod
+    def achieved(sim: Simulator, goal: Goal) -> bool:
+        return articulation_closed(sim, goal.articulation)
 
     def at_goal(self, position: float) -> bool:
         return abs(position) < CLOSED_SLACK
 
 
 class OpenCabinet(Open):
-    skill, kind = "open_cabinet", "cabinet"
+    skill, number, kind = "open_cabinet", 5, "cabinet"
     goal_position = DRAWER_OPEN_M
     drawn_m = DRAWER_OPEN_M - OPEN_SLACK
     box_x_m, box_y_m = (0.80, 0.95), (-0.35, 0.35)
@@ -251,7 +276,7 @@ class OpenFridge(Open):
     """Besides, it is told whether its hand has been behind the door since it let go or was last at rest: else the
     way to there would look like the way back."""
 
-    skill, kind = "open_fridge", "fridge"
+    skill, number, kind = "open_fridge", 3, "fridge"
     force_sum_max_n = 20_000.0
     goal_position = FRIDGE_OPEN_RAD
     drawn_m = 0.763
@@ -285,7 +310,7 @@ class OpenFridge(Open):
 
 
 class CloseCabinet(Close):
-    skill, kind = "close_cabinet", "cabinet"
+    skill, number, kind = "close_cabinet", 6, "cabinet"
     start_range = (0.4, 0.5)
     box_x_m, box_y_m = (0.55, 0.65), (-0.35, 0.35)
     # From where the arm reaches the handle, opened and closed.
@@ -293,7 +318,7 @@ class CloseCabinet(Close):
 
 
 class CloseFridge(Close):
-    skill, kind = "close_fridge", "fridge"
+    skill, number, kind = "close_fridge", 4, "fridge"
     start_range = (math.pi / 4, 2 * math.pi / 3)
     # Wider open, and its handle's arc is longer than the arm.
     fixed_start_range = (math.pi / 4, 0.9)

@@ -1,6 +1,6 @@
 """Navigate: drive to within 1.5 m of a target, face it and call stop; sometimes with an object in hand.
 
-Our base does 1 m/s where habitat's does 2.5, so habitat's 400 steps are 1000 here.
+Our base does 1 m/s where habitat's does 2.5, so habitat's 400 steps are 1000 here, and the chain's 300 are 750.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from hab.actions import BASE, GRIP, STOP, Action, stop_called
 from hab.arm import cup_pose, solve
 from hab.episodes import Episode, Target, load_grid, make_episode
-from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
+from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, navigated, planar_distance
 from hab.navgrid import NavGrid
 from hab.openings import grid_with_openings, handle_at
 from hab.robot import REST_EE_BASE
 from hab.scene import Receptacle, Scene, Vec3
 from hab.sensors import Observation
-from skills.skill import Goal
+from hab.simulator import Simulator
+from skills.oracle.navigate import OracleNavigate
+from skills.skill import Goal, Progress
 from skills.starts import (
     Pose,
     Start,
@@ -71,14 +73,25 @@ class NavigateState(State):
 class Navigate(SkillTask[NavigateState]):
     """Start: a random pose 3 m or more from an object's start, from a drawer or fridge, or, hand full, from a goal."""
 
-    skill = "navigate"
+    skill, number, oracle = "navigate", 0, OracleNavigate
     parts = (BASE, STOP)
     keys = ("goal_to_agent_gps_compass",)
     computed_keys = ("stop_margin", "base_effort", "arm_effort")
     surroundings_size = WAY_SIZE
     critic_measures = ("dist_to_goal", "geodesic_dist_to_goal", "rot_dist_to_goal")
-    max_steps = 1000
+    max_steps, chain_steps = 1000, 750
     map_room_m = 12.0
+
+    @staticmethod
+    def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        return stop_called(action)
+
+    @staticmethod
+    def achieved(sim: Simulator, goal: Goal) -> bool:
+        """At the target's position, or at the object where it is now (a pulled-out drawer takes its content along)."""
+        if navigated(sim, goal.position):
+            return True
+        return goal.object != "" and sim.held != goal.object and navigated(sim, tuple(sim.object_pos(goal.object)))
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         scenario = str(rng.choice(("tidy_house", "prepare_groceries", "set_table")))

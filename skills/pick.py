@@ -16,12 +16,14 @@ import numpy as np
 
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid
-from hab.measures import AT_REST_M
+from hab.measures import AT_REST_M, at_rest, holding
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import RobotPose
+from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
-from skills.skill import RESET_ARM_STEPS, Goal, arm_rests, towards_rest
+from skills.oracle.pick import OraclePick
+from skills.skill import RESET_ARM_STEPS, Goal, Progress, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
 from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
 
@@ -42,13 +44,21 @@ class PickState(State):
 class Pick(SkillTask[PickState]):
     """Start: within 2 m of the object, facing it; without base movement as close as the resting arm allows."""
 
-    skill = "pick"
+    skill, number, oracle = "pick", 1, OraclePick
     force_sum_max_n = 10_000.0
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", *HAND_KEYS)
     surroundings_size = SIZE
     critic_measures = ("ee_to_object_distance", "did_pick_object")
     map_room_m, looks_around = 1.5, True
+
+    @staticmethod
+    def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        return sim.held != "" and at_rest(sim)
+
+    @staticmethod
+    def achieved(sim: Simulator, goal: Goal) -> bool:
+        return holding(sim, goal.object)
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)

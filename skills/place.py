@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid
-from hab.measures import AT_REST_M, PLACED_M
+from hab.measures import AT_REST_M, PLACED_M, at_rest
 from hab.observation_sets import LASER_MAP
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
-from skills.skill import Goal
+from skills.oracle.place import OraclePlace
+from skills.skill import Goal, Progress
 from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
 from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, from_what_is_held, to_mm
 
@@ -48,13 +49,22 @@ class PlaceState(State):
 class Place(SkillTask[PlaceState]):
     """Start: as Pick's, around the goal, with the object in hand."""
 
-    skill = "place"
+    skill, number, oracle = "place", 2, OraclePlace
     force_sum_max_n = 10_000.0
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *HAND_KEYS)
     surroundings_size = SIZE
     critic_measures = ("object_to_goal_distance", "obj_at_goal")
     map_room_m, looks_around = 1.5, True
+
+    @staticmethod
+    def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        return sim.held == "" and at_rest(sim)
+
+    @staticmethod
+    def achieved(sim: Simulator, goal: Goal) -> bool:
+        error = math.dist(sim.object_pos(goal.object), goal.then or goal.position)
+        return sim.held != goal.object and error < PLACED_M
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:

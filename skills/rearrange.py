@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import ARM, GRIP, Action
+from hab.actions import ARM, BASE, GRIP, Action
 from hab.episodes import load_grid, make_episode
 from hab.measures import FORCE_SUM_MAX_N, PLACED_M
 from hab.observation_sets import LASER_MAP
@@ -25,8 +25,8 @@ from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
 from skills.navigate import WAY_SIZE, FloorDistance
 from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, PickState, wrong_object
-from skills.place import PLACE_REWARD
-from skills.skill import REARRANGE_STEPS, TAKEN, Goal, taken_at
+from skills.place import PLACE_REWARD, Place
+from skills.skill import REARRANGE_STEPS, TAKEN, Goal, Progress, taken_at
 from skills.starts import Start, StartKind, poses_near
 from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, ee_distance, from_what_is_held, to_mm
 
@@ -49,14 +49,23 @@ class RearrangeState(PickState):
 class Rearrange(SkillTask[RearrangeState]):
     """Start: Tidy House when some of its objects are at their goals: its own start, or near the last one's goal."""
 
-    skill = "rearrange"
+    skill, number = "rearrange", 7
     force_sum_max_n = FORCE_SUM_MAX_N
-    parts = (ARM, GRIP)
+    parts = (ARM, GRIP, BASE)
     keys = ("goal_to_agent_gps_compass", "obj_goal_sensor", *HAND_KEYS)
     critic_measures = ("geodesic_dist_to_goal", "ee_to_object_distance", "object_to_goal_distance", "did_pick_object")
     surroundings_size = WAY_SIZE + SIZE
     max_steps = REARRANGE_STEPS
     map_room_m = 12.0
+
+    @staticmethod
+    def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        """Set down, or with a wrong thing in hand."""
+        return sim.held not in ("", goal.object) or (progress.grasped and sim.held == "")
+
+    @staticmethod
+    def achieved(sim: Simulator, goal: Goal) -> bool:
+        return Place.achieved(sim, goal)
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:

@@ -1,6 +1,6 @@
-"""What a skill is: the parts it acts with, when it ends in the chain, and who can play it.
+"""What one call of a skill is about, how the chain sees a skill, and who can play it.
 
-A skill is data plus small functions; each skill's task lies in a module of its own.
+A skill is data plus small functions, in a module of its own (skills/task.py).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import ARM, ARM_DELTA_RAD, GRIP, Action
-from hab.robot import REST_Q
+from hab.actions import ARM, GRIP, Action
+from hab.robot import ARM_DELTA_RAD, REST_Q
 from hab.scene import Vec3
 from hab.sensors import RobotPose, in_ee_frame
 from hab.simulator import Simulator

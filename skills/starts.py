@@ -10,12 +10,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import BASE_MAX_RAD_S, CONTROL_HZ
+from hab.actions import CONTROL_HZ
 from hab.episodes import REACH_M, Episode, Unsolvable, approach_poses, holds, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M
 from hab.navgrid import NavGrid
 from hab.objects import object_model
 from hab.openings import drawn_out, in_the_way, opened_position, rotated
+from hab.robot import BASE_MAX_RAD_S
 from hab.scene import DRAWER_OPEN_M, Receptacle, Scene
 from hab.simulator import Snapshot
 from skills.oracle.hand import thickness

@@ -13,9 +13,10 @@ from safetensors.torch import load_file
 from hab.actions import GRIP, STOP, Action, action_space
 from hab.simulator import Simulator
 from pql_core.networks import InUse, Policy
+from skills import task_class
 from skills.skill import Goal
 from skills.task import CallMemory
-from skills.training import fit_policy, task_class
+from skills.training import fit_policy
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.distributions import ActionDistribution
 from ver_core.policy import RecurrentPolicy

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hab.actions import ARM, BASE, GRIP, STOP
 from hab.observation_sets import DEFAULT, DEPTH, OBSERVATION_SETS
-from skills import TASKS, make_env
+from skills import make_env, task_class
 
 if TYPE_CHECKING:
-    from skills.task import SkillTask
     from ver_core.config import PolicyConfig
     from ver_core.env_worker import MakeEnv
 
 ACTION_PARTS = (ARM, GRIP, BASE, STOP)
 SWITCHES = (GRIP, STOP)
 """Parts that the simulator reads as on or off."""
-
-
-def task_class(skill: str) -> type[SkillTask[Any]]:
-    """Return a skill's task."""
-    module, _, name = TASKS[skill][1].partition(":")
-    task: type[SkillTask[Any]] = getattr(import_module(module), name)
-    return task
 
 
 def env_factory(skill: str, **task: Any) -> MakeEnv:

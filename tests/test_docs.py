@@ -74,4 +74,4 @@ def test_the_ids_that_docs_list_are_gymnasiums() -> None:
     listed = set(re.findall(r"tpsrl/\w+-v\d+", (ROOT / "docs" / "hab.md").read_text(encoding="utf-8")))
     assert listed == {id for id in gymnasium.registry if id.startswith("tpsrl/")}
     navigation = tpsrl.hab.navigation.NAVIGATION_IDS.values()
-    assert listed == {*tpsrl.hab.IDS.values(), *navigation, *(id for id, _ in tpsrl.skills.TASKS.values())}
+    assert listed == {*tpsrl.hab.IDS.values(), *navigation, *map(tpsrl.skills.env_id, tpsrl.skills.TASKS)}

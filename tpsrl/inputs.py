@@ -13,8 +13,8 @@ import click
 from click.core import ParameterSource
 
 from hab.backend import PLANAR, unavailable
-from hab.episodes import POLICIES, SCENARIOS
-from skills.specs import ALWAYS_DRIVE
+from hab.episodes import SCENARIOS
+from skills import always_drives
 
 if TYPE_CHECKING:
     from configs.schema import EvalConfig
@@ -124,9 +124,11 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
     check_simulator("sim.name", config.sim.name)
     if config.sim.name == PLANAR:
         raise BadInput(f"sim.name={PLANAR}: is for training Navigate; leave it out")
-    for skill in config.chain.skill_steps:
-        if skill not in POLICIES:
-            raise BadInput(f"chain.skill_steps.{skill}: no such skill; choose from {', '.join(POLICIES)}")
+    if config.chain.skill_steps:
+        from planner.task_planner import PLANNED  # slow to import
+
+        for skill in set(config.chain.skill_steps) - set(PLANNED):
+            raise BadInput(f"chain.skill_steps.{skill}: no such skill in a plan; choose from {', '.join(PLANNED)}")
     if context.params.get("monolithic"):
         _check_monolithic(name, context)
     if context.params.get("replan"):
@@ -139,7 +141,7 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
         raise BadInput(
             "chain.*: limits of the chain do not apply to a single skill; leave them out, or name a scenario"
         )
-    for option in ("nav_skill", "stop_mask") + (("skill_nav",) if name in ALWAYS_DRIVE else ()):
+    for option in ("nav_skill", "stop_mask") + (("skill_nav",) if always_drives(name) else ()):
         _refuse(option, context, f"does nothing for {name} on its own; leave it out")
 
 

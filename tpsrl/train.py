@@ -30,6 +30,7 @@ def _job(composed: DictConfig) -> None:
 
     from configs.schema import ConfigError, override_key, typed_train_config
     from hab.mujoco.gl import RenderingUnavailable
+    from skills import SkillError
     from tpsrl.inputs import BadInput, Failure
     from tpsrl.training import train_skill
 
@@ -40,7 +41,7 @@ def _job(composed: DictConfig) -> None:
         if several and "out" in map(override_key, settings.overrides.task):
             raise BadInput("out: with --multirun each job has a folder of its own; set hydra.sweep.dir instead")
         result = train_skill(typed_train_config(composed), out, resume=(out / "checkpoint.pt").exists())
-    except (ConfigError, BadInput, RenderingUnavailable, Failure) as error:
+    except (ConfigError, BadInput, RenderingUnavailable, SkillError, Failure) as error:
         if several:
             raise  # the launcher reports it with the job's number
         print(f"tpsrl: {' '.join(str(error).split())}", file=sys.stderr)

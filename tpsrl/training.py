@@ -25,9 +25,8 @@ from hab.backend import PLANAR
 from hab.observation_sets import CRITIC_KEYS, DEPTH, LASER, OBSERVATION_SETS
 from planner.zoo import CLONED, CONFIG, WEIGHTS, ZOO, ZooError, run_entry
 from pql_core.trainer import PqlTrainer
-from skills import TASKS, recorded
+from skills import TASKS, always_drives, recorded, task_class
 from skills.demonstrations import Job, NothingShown, clone_oracle
-from skills.specs import ALWAYS_DRIVE
 from skills.starts import STARTS
 from skills.trained import is_critics, without_critic
 from skills.training import env_factory, fit_policy
@@ -255,7 +254,7 @@ def _check_task(config: TrainSkillConfig) -> None:
     check_simulator("sim", config.sim)
     if config.sim == PLANAR and (config.skill != "navigate" or config.obs != LASER):
         raise BadInput(f"sim={PLANAR}: moves the base alone and draws no images: for navigate with --obs {LASER}")
-    if config.skill in ALWAYS_DRIVE and not config.nav:
+    if always_drives(config.skill) and not config.nav:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
     if config.algorithm == "pql" and (config.initial_weights or config.demonstrations.rounds):
         raise BadInput("initial_weights and demonstrations.rounds: PQL starts from random weights; leave them out")
@@ -267,8 +266,8 @@ def _check_task(config: TrainSkillConfig) -> None:
         raise BadInput("starts=near: without base movement the base stands where the arm reaches; leave it out")
     if config.chain_states:
         _check_chain_states(config)
-    if config.skill == "rearrange" and config.demonstrations.rounds and not config.demonstrations.run:
-        raise BadInput("demonstrations.rounds: rearrange has no oracle to show it anything; leave it out")
+    if task_class(config.skill).oracle is None and config.demonstrations.rounds and not config.demonstrations.run:
+        raise BadInput(f"demonstrations.rounds: {config.skill} has no oracle to show it anything; leave it out")
 
 
 def _check_chain_states(config: TrainSkillConfig) -> None:

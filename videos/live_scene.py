@@ -40,7 +40,7 @@ class LiveScene:
 
     def __init__(self, server: viser.ViserServer, sim: MujocoSimulator) -> None:
         self._server, self._sim = server, sim
-        self._seed = -1
+        self._model: Any = None
         self._targets: dict[str, viser.FrameHandle] = {}
         self._ghosts: viser.FrameHandle | None = None
         self._at = np.zeros(3)
@@ -50,12 +50,12 @@ class LiveScene:
 
     def lay_out(self, episode: Episode) -> None:
         """Draw an episode that the simulator has just been reset to."""
-        if episode.scene_seed != self._seed:
+        if self._sim.model is not self._model:
             self._server.scene.reset()
             self._shown = ViserMujocoScene(self._server, _seen_through(self._sim), num_envs=1)
             # It would move the world about the robot, instead of the camera with it.
             self._shown.camera_tracking_enabled = False
-            self._seed = episode.scene_seed
+            self._model = self._sim.model
             self._add_walls()
         else:
             for frame in (*self._targets.values(), self._ghosts):

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab import arm, robot
-from hab.actions import ARM, ARM_DELTA_RAD, BASE, CONTROL_HZ, GRIP, SIZES, STOP, Action
+from hab.actions import ARM, BASE, CONTROL_HZ, GRIP, SIZES, STOP, Action
+from hab.robot import ARM_DELTA_RAD
 from hab.simulator import Simulator
 from skills.skill import Goal, towards_rest
 

@@ -19,7 +19,7 @@ import viser
 import viser.uplot
 
 from hab.actions import CONTROL_HZ, SIZES, Action
-from hab.episodes import POLICIES, SCENARIOS, SPLITS, make_episode
+from hab.episodes import SCENARIOS, SPLITS, make_episode
 from hab.mujoco.simulator import MujocoSimulator
 from hab.observation_sets import LASER
 from hab.simulator import SimulationError, Simulator
@@ -36,6 +36,7 @@ from planner.agent import (
 from planner.chain import Limits
 from planner.task_planner import PlanStep, interactions
 from planner.trajectory import Log, Played, environment, in_words
+from skills import TASKS
 from skills.skill import Goal, SkillPolicy
 from videos.frame import depth_shades
 from videos.live_scene import LiveScene
@@ -162,7 +163,7 @@ class Watch:
         self._page.status("loading …")
         if choice.agent.skills == HANDS:
             hands = Teleoperation(self._keys, self._idle)
-            self._policies = dict.fromkeys(POLICIES, hands)
+            self._policies = dict.fromkeys(TASKS, hands)
         else:
             check_agent(choice.agent, choice.name, self._obs)
             self._policies = load_policies(choice.agent, choice.name, self._obs)
@@ -337,7 +338,7 @@ class _Page:
                 for told, title in TOLD.items()
             }
         with gui.add_folder("Episode"):
-            self._name = gui.add_dropdown("Task", SCENARIOS + POLICIES, initial_value=choice.name)
+            self._name = gui.add_dropdown("Task", (*SCENARIOS, *TASKS), initial_value=choice.name)
             skills = choice.agent.skills
             agents = ("zoo", "oracle", HANDS, "folder")
             self._agent = gui.add_dropdown("Agent", agents, initial_value=skills if skills in agents else "folder")

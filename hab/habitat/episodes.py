@@ -15,9 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hab.episodes import SCENARIOS, SKILLS, Episode, Target, lies_on, load_scene, make_episode
+from hab.episodes import SCENARIOS, Episode, Target, lies_on, load_scene, make_episode
 from hab.habitat import apartments
 from hab.habitat.frames import from_habitat, matrix, to_habitat, yaw_quat
+from hab.habitat.lab import CONFIGS
 from hab.objects import by_kind, object_kind
 from hab.scene import Receptacle, Scene, Vec3
 
@@ -124,7 +125,7 @@ def habitat_episode(episode: Episode, number: int, dataset: str, labels: tuple[s
 def write_episodes(folder: Path, split: str, indices: list[int], dataset: str) -> dict[str, Path]:
     """Write a file of each scenario and skill with the episodes of these indices; return the files by name."""
     files = {}
-    for name in (*SCENARIOS, *SKILLS):
+    for name in CONFIGS:
         labels = LABELS.get(name, (SKILL_LABEL,))
         made = [
             habitat_episode(

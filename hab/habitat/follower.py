@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, STOP, Action
+from hab.actions import BASE, CONTROL_HZ, STOP, Action
+from hab.robot import BASE_MAX_M_S, BASE_MAX_RAD_S
 
 SWING_M = 0.08
 WAYPOINT_M = 0.05

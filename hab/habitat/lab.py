@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from hab import robot
-from hab.actions import BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, PHYSICS_HZ
+from hab.actions import CONTROL_HZ, PHYSICS_HZ
 from hab.habitat.apartments import DATASET, PHYSICS
 from hab.habitat.fetch import URDF
+from hab.robot import BASE_MAX_M_S, BASE_MAX_RAD_S
 
 CONFIGS = {
     "tidy_house": "benchmark/rearrange/multi_task/tidy_house.yaml",

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.actions import ARM, BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRIP, Action
+from hab.actions import ARM, BASE, CONTROL_HZ, GRIP, Action
 from hab.episodes import Episode, load_grid, load_scene
 from hab.habitat import apartments, lab
 from hab.habitat.camera import ThirdPerson, read_camera
@@ -29,6 +29,7 @@ from hab.habitat.fetch import CUP_CENTRE_M, write_fetch
 from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat, to_habitat
 from hab.mujoco.rays import ray_directions
 from hab.objects import held_pose, is_object
+from hab.robot import BASE_MAX_M_S, BASE_MAX_RAD_S
 from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError, Snapshot
 

@@ -9,8 +9,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.actions import ARM_DELTA_RAD, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ
+from hab.actions import CONTROL_HZ
 from hab.mujoco import fetch
+from hab.robot import ARM_DELTA_RAD, BASE_MAX_M_S, BASE_MAX_RAD_S
 
 NO_MOTION = np.zeros(0, np.float32)
 """The value of a part that the action does not have."""

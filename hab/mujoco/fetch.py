@@ -13,7 +13,6 @@ import mujoco
 import numpy as np
 
 from hab import robot
-from hab.actions import BASE_MAX_M_S
 
 _UPSTREAM = "robot0:"
 _ATTACHED = "fetch/"
@@ -30,8 +29,6 @@ ARM_JOINTS = tuple(attached(name) for name in robot.ARM_JOINTS)
 HEAD_CAMERA = attached("head")
 GROUP_COLLISION, GROUP_MESH = 1, 2
 
-BASE_FORCE_N, BASE_TORQUE_NM = 400.0, 120.0
-"""Most the drive can push: about 0.35 of the robot's weight of 1,130 N."""
 _BASE_GAIN = (6000.0, 6000.0, 600.0)
 ARM_KP = np.array([4000.0, 4000.0, 2500.0, 2500.0, 900.0, 900.0, 400.0])
 ARM_KV = np.array([250.0, 250.0, 140.0, 140.0, 36.0, 36.0, 14.0])
@@ -157,14 +154,14 @@ def _add_base(spec: mujoco.MjSpec) -> None:
         spec.delete(joint)
     slide, hinge = mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE
     axes = ((slide, (1, 0, 0)), (slide, (0, 1, 0)), (hinge, (0, 0, 1)))
-    limits = (BASE_FORCE_N, BASE_FORCE_N, BASE_TORQUE_NM)
+    limits = (robot.BASE_FORCE_N, robot.BASE_FORCE_N, robot.BASE_TORQUE_NM)
     for name, (kind, axis), gain, limit in zip(("base_x", "base_y", "base_yaw"), axes, _BASE_GAIN, limits, strict=True):
         name = _UPSTREAM + name
         base.add_joint(name=name, type=kind, axis=axis)
         actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         actuator.set_to_velocity(gain)
         actuator.forcelimited, actuator.forcerange = True, (-limit, limit)
-        actuator.ctrllimited, actuator.ctrlrange = True, (-3.0 * BASE_MAX_M_S, 3.0 * BASE_MAX_M_S)
+        actuator.ctrllimited, actuator.ctrlrange = True, (-3.0 * robot.BASE_MAX_M_S, 3.0 * robot.BASE_MAX_M_S)
 
 
 def _add_arm(spec: mujoco.MjSpec) -> None:

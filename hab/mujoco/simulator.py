@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import mujoco
@@ -31,6 +32,7 @@ from hab.mujoco.drives import NO_MOTION, command, strain
 from hab.mujoco.rays import RangeSensors
 from hab.mujoco.render import HeadCamera, ThirdPersonCamera
 from hab.objects import held_pose
+from hab.scene import Scene
 from hab.simulator import Overlay, SimulationError, Snapshot
 
 HOLD_FORCE_N = 100.0
@@ -53,10 +55,16 @@ _UNSTABLE = (
 )
 
 
-@lru_cache(maxsize=20)  # as many as val or test have apartments; one takes 6 MB
-def load_model(seed: int) -> mujoco.MjModel:
-    """Compile an apartment with all objects and the robot, cached; `Simulator` never changes what it shares."""
+def with_guests(seed: int, guests: tuple[str, ...]) -> Scene:
+    """Return an apartment with objects besides its own."""
     scene = load_scene(seed)
+    return replace(scene, objects=(*scene.objects, *guests)) if guests else scene
+
+
+@lru_cache(maxsize=20)  # as many as val or test have apartments; one takes 6 MB
+def load_model(seed: int, guests: tuple[str, ...] = ()) -> mujoco.MjModel:
+    """Compile an apartment with all objects and the robot, cached; `Simulator` never changes what it shares."""
+    scene = with_guests(seed, guests)
     spec = scene_to_spec(scene)
     fetch.add_fetch(spec)
     for name in scene.objects:
@@ -82,16 +90,18 @@ class MujocoSimulator:
         """Length of the base's path since reset (m)."""
         self.dropped = False
         """Whether the seal broke in the last step, rather than being released."""
-        self._seed = -1
+        self._loaded: tuple[int, tuple[str, ...]] | None = None
         self._head: HeadCamera | None = None
         self._third: ThirdPersonCamera | None = None
 
     # -- episode ---------------------------------------------------------------------------------------------------
 
     def reset(self, episode: Episode) -> None:
-        """Lay the episode out; compiles the apartment only when it differs from the last one."""
-        if episode.scene_seed != self._seed:
-            self._load(episode.scene_seed)
+        """Lay the episode out; compiles the apartment only when it differs from the last one, or other objects than its
+        own are there."""
+        guests = tuple(sorted(episode.objects.keys() - load_scene(episode.scene_seed).objects))
+        if (episode.scene_seed, guests) != self._loaded:
+            self._load(episode.scene_seed, guests)
         self.episode = episode
         model, data = self.model, self.data
         mujoco.mj_resetData(model, data)
@@ -208,7 +218,7 @@ class MujocoSimulator:
         x, y, turn = self._base_force.tolist()
         yaw = float(self._base[2])
         forward = x * math.cos(yaw) + y * math.sin(yaw)
-        return np.array((forward / fetch.BASE_FORCE_N, turn / fetch.BASE_TORQUE_NM))
+        return np.array((forward / robot.BASE_FORCE_N, turn / robot.BASE_TORQUE_NM))
 
     @property
     def ee_pos(self) -> NDArray[np.float64]:
@@ -302,11 +312,11 @@ class MujocoSimulator:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _load(self, seed: int) -> None:
+    def _load(self, seed: int, guests: tuple[str, ...]) -> None:
         self.close()
-        self.scene, self.nav, self._seed = load_scene(seed), load_grid(seed), seed
+        self.scene, self.nav, self._loaded = with_guests(seed, guests), load_grid(seed), (seed, guests)
         # A copy, because grasping writes the weld's relative pose into the model.
-        self.model = copy.copy(load_model(seed))
+        self.model = copy.copy(load_model(seed, guests))
         model = self.model
         self.data = mujoco.MjData(model)
         data = self.data

@@ -5,26 +5,15 @@ They act through the same actions as the learned skills. Nothing here writes sim
 
 from __future__ import annotations
 
-from skills.oracle.articulated import OracleClose, OracleOpen
-from skills.oracle.navigate import OracleNavigate
-from skills.oracle.pick import OraclePick
-from skills.oracle.place import OraclePlace
+from skills import task_class
 from skills.skill import SkillPolicy
-
-_ORACLES: dict[str, type[OracleNavigate | OraclePick | OraclePlace | OracleOpen | OracleClose]] = {
-    "navigate": OracleNavigate,
-    "pick": OraclePick,
-    "place": OraclePlace,
-    "open_fridge": OracleOpen,
-    "close_fridge": OracleClose,
-    "open_cabinet": OracleOpen,
-    "close_cabinet": OracleClose,
-}
 
 
 def make_oracle(skill: str, base_movement: bool) -> SkillPolicy:
-    """Return the oracle of a skill.
+    """Return the oracle of a skill that has one.
 
     `base_movement`: manipulation skills may drive (Navigate then stops further off).
     """
-    return _ORACLES[skill](base_movement)
+    oracle = task_class(skill).oracle
+    assert oracle is not None
+    return oracle(base_movement)

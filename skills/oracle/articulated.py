@@ -13,10 +13,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import ARM_DELTA_RAD, Action
+from hab.actions import Action
 from hab.arm import ArmPose, cup_pose, resting_near, solve
 from hab.measures import CLOSED_SLACK, at_rest
 from hab.openings import against_wall, handle_at, link_to_world, rotated, swing
+from hab.robot import ARM_DELTA_RAD
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 from hab.simulator import Simulator
 from skills.oracle.ajar import sweep, turn_ahead

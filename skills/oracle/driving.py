@@ -19,8 +19,8 @@ from scipy.ndimage import map_coordinates, minimum_filter
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from hab.actions import BASE_MAX_M_S, BASE_MAX_RAD_S
 from hab.navgrid import NavGrid
+from hab.robot import BASE_MAX_M_S, BASE_MAX_RAD_S
 
 HAND_M, HAND_AZIMUTH_RAD, HAND_ROOM_M = (0.45, 0.58, 0.69), -0.36, 0.12
 """Where the resting forearm and hand are from the base's centre, and half their width with some room."""

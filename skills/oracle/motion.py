@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.actions import ARM, ARM_DELTA_RAD, BASE, BASE_MAX_M_S, BASE_MAX_RAD_S, CONTROL_HZ, GRIP, STOP, Action
+from hab.actions import ARM, BASE, CONTROL_HZ, GRIP, STOP, Action
 from hab.arm import ArmPose, forward, solve
+from hab.robot import ARM_DELTA_RAD, BASE_MAX_M_S, BASE_MAX_RAD_S
 from hab.simulator import Simulator
 from skills.skill import Goal
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.arm import PAN_X_M, cup_pose, solve
+from hab.arm import cup_pose, solve
 from hab.objects import object_model
+from hab.robot import PAN_X_M
 from hab.scene import Receptacle
 from hab.simulator import Simulator
 from skills.oracle.hand import (

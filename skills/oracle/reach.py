@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hab import robot
-from hab.arm import PAN_X_M, ArmPose, resting_near, solve, travel_steps
+from hab.arm import ArmPose, resting_near, solve, travel_steps
 from hab.measures import AT_REST_M
+from hab.robot import PAN_X_M
 from hab.scene import Receptacle
 from skills.oracle.motion import Motion
 from skills.oracle.surroundings import Point, depth_inside, grid_now, nearest_on_line

@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.arm import PAN_X_M, ArmPose, cup_pose, forward, solve
+from hab.arm import ArmPose, cup_pose, forward, solve
+from hab.robot import PAN_X_M
 from hab.scene import Receptacle
 from skills.oracle.hand import hand_bottom, in_base
 from skills.oracle.motion import Motion, Script, approach_speed, turn_rate

@@ -18,10 +18,10 @@ from hab.layout import SPLIT_SEEDS
 from hab.mujoco.render import RenderingUnavailable
 from hab.sampler import SCENE_REPEATS, EpisodeSampler
 from hab.scenario_env import IDS, MAX_STEPS, ScenarioEnv
-from skills import TASKS
+from skills import TASKS, env_id
 
 SCENARIO_IDS = tuple(IDS.values())
-SKILL_IDS = tuple(id_ for id_, _ in TASKS.values())
+SKILL_IDS = tuple(map(env_id, TASKS))
 QUIET = "ignore:.*A Box observation space (min|max)imum value is.*infinity"
 """Positions have no bounds; habitat's spaces say so, too."""
 pytestmark = pytest.mark.filterwarnings("error::UserWarning", QUIET)

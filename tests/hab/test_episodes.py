@@ -21,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hab.episodes import (
-    POLICIES,
     REACH_M,
     SCENARIOS,
     SPLITS,
@@ -40,7 +39,7 @@ from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import HOUSE_OBJECTS, OBJECTS, UNSEEN, object_kind, object_model
 from hab.openings import grid_with_openings
 from hab.scene import Receptacle
-from skills import make_env
+from skills import TASKS, make_env
 
 FROZEN: dict[str, str] = {
     "tidy_house val": "ecc616043c50dbcd",
@@ -119,7 +118,7 @@ def skill_digest(skill: str, split: str, base_movement: bool) -> str:
 
 def frozen_names() -> list[str]:
     names = [f"{scenario} {split}" for scenario in SCENARIOS for split in ("val", "test")]
-    names += [f"{skill} {split}" for skill in POLICIES for split in ("val", "test")]
+    names += [f"{skill} {split}" for skill in TASKS for split in ("val", "test")]
     return names + [f"{skill} {split} no-base" for skill in BASE_FREE for split in ("val", "test")]
 
 

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from hab import robot
 from hab.actions import SIZES
 from hab.backend import make_simulator, unavailable
-from hab.episodes import SCENARIOS, SKILLS, load_grid, load_scene, make_episode
+from hab.episodes import SCENARIOS, load_grid, load_scene, make_episode
 from hab.habitat import lab
 from hab.habitat.apartments import DATASET, PHYSICS, articulated_name, joint_index, link_name, scene_name
 from hab.habitat.data import DATASETS
@@ -363,7 +363,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_habitat
-@pytest.mark.parametrize("name", [*SCENARIOS, *SKILLS])
+@pytest.mark.parametrize("name", lab.CONFIGS)
 def test_habitat_labs_own_task(exported: Path, name: str) -> None:
     """Every HAB task of habitat-lab's: composed, reset and stepped, with our names and spaces."""
     from hab.habitat.task import HabitatTask

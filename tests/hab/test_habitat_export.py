@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from hab import robot
 from hab.backend import make_simulator
-from hab.episodes import SCENARIOS, SKILLS, load_scene, make_episode
+from hab.episodes import SCENARIOS, load_scene, make_episode
 from hab.habitat import apartments, fetch
 from hab.habitat.episodes import FRIDGE_MARKER, TASK_MARKER, handles, read_episode
 from hab.habitat.export import export
 from hab.habitat.frames import from_habitat, roll_pitch_yaw, to_habitat
+from hab.habitat.lab import CONFIGS
 from hab.objects import HOUSE_OBJECTS, OBJECTS, object_kind
 from hab.openings import handle_at
 from tpsrl.commands import cli
@@ -208,7 +209,7 @@ def test_handles_move_as_ours_do(folder: Path, kind: str) -> None:
     assert model.njnt == (apartments.COUNTER_JOINTS if kind == "cabinet" else apartments.FRIDGE_JOINTS)
 
 
-@pytest.mark.parametrize("name", [*SCENARIOS, *SKILLS])
+@pytest.mark.parametrize("name", CONFIGS)
 def test_episodes_have_habitat_labs_fields(folder: Path, name: str) -> None:
     """The fields of habitat-lab 0.3.3's RearrangeEpisode, and that names within an episode belong together."""
     episodes = json.loads(gzip.decompress((folder / "episodes" / "val" / f"{name}.json.gz").read_bytes()))["episodes"]

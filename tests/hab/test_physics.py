@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hab import robot
-from hab.actions import ARM, BASE, BASE_MAX_M_S, CONTROL_HZ, GRIP, Action
+from hab.actions import ARM, BASE, CONTROL_HZ, GRIP, Action
 from hab.arm import cup_pose, solve
 from hab.episodes import Episode, approach_poses, load_scene, make_episode, scene_seed
 from hab.measures import ee_in_base
@@ -23,6 +23,7 @@ from hab.mujoco.simulator import HOLD_FORCE_N, MujocoSimulator
 from hab.navgrid import NavGrid
 from hab.objects import OBJECTS, UNSEEN, object_kind, object_model
 from hab.openings import handle_at
+from hab.robot import BASE_MAX_M_S
 from hab.scene import Furniture, Geom, Scene
 from hab.simulator import SimulationError
 

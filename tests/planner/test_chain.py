@@ -14,8 +14,8 @@ from hab.robot import REST_Q
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, run_chain
 from planner.task_planner import PlanStep, whole_steps
+from skills import task_class
 from skills.skill import Goal, Progress, SkillSpec
-from skills.specs import SPECS
 
 TARGETS = tuple(Target(o, "table", "shelf", (1.0, 0.0, 0.5), (3.0, i, 0.5)) for i, o in enumerate(("cup", "can")))
 EPISODE = Episode("tidy_house", "val", 0, 0, (0.0, 0.0, 0.0), {}, {}, TARGETS)
@@ -85,7 +85,7 @@ def spec(name: str, ended_after: int = 6) -> SkillSpec:
     def achieved(sim: Simulator, goal: Goal) -> bool:
         return name != "navigate" or float(np.hypot(*(sim.base[:2] - goal.position[:2]))) < 1.5
 
-    return SkillSpec(name, 20, SPECS[name].parts, ended, achieved)
+    return SkillSpec(name, 20, task_class(name).spec().parts, ended, achieved)
 
 
 def fetch_plan() -> list[PlanStep]:
@@ -312,7 +312,8 @@ class Fetcher:
 def whole(policy: Fetcher, episode_steps: int = 1000) -> ChainResult:
     limits = Limits(episode_steps, {"rearrange": 20})
     steps = whole_steps(EPISODE)
-    return run_chain(cast(Simulator, FakeSim()), EPISODE, steps, {"rearrange": policy}, SPECS, limits)
+    specs = {"rearrange": task_class("rearrange").spec()}
+    return run_chain(cast(Simulator, FakeSim()), EPISODE, steps, {"rearrange": policy}, specs, limits)
 
 
 def test_one_policy_for_all_is_measured_by_the_same_interactions() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hab.observation_sets import CRITIC_KEYS, LASER
 from pql_core.replay import LAST, STEP, TERMINATED, NothingStored, Records, Replay, StateBuffer, half_columns
-from skills.training import task_class
+from skills import task_class
 from ver_core.spaces import ObsLayout
 
 SPACE = spaces.Box(-np.inf, np.inf, (2,))

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from hab.actions import BASE_MAX_M_S, BASE_MAX_RAD_S
+from hab.robot import BASE_MAX_M_S, BASE_MAX_RAD_S
 from skills.oracle.driving import HAND_AZIMUTH_RAD, HAND_M, CostToGo, Stop
 
 CELL_M, SIZE_M = 0.05, 6.0

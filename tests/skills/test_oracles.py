@@ -10,16 +10,17 @@ import pytest
 
 from hab.actions import ARM, BASE, GRIP, SIZES, STOP, stop_called
 from hab.arm import forward, resting_near, solve
-from hab.episodes import SCENARIOS, SKILLS, make_episode
+from hab.episodes import SCENARIOS, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, planar_distance
 from hab.mujoco.simulator import MujocoSimulator
 from hab.robot import REST_Q
 from planner.agent import Agent, chain_limits, load_policies, play_episode, play_skill
-from skills import make_env
+from skills import TASKS, make_env, task_class
 from skills.oracle import make_oracle
 from skills.skill import Goal
 
 LIMITS = chain_limits(7500, {})
+SKILLS = [skill for skill in TASKS if task_class(skill).oracle]
 
 
 def successes(scenario: str, indices: range) -> int:

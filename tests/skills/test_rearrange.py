@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from hab.measures import heading_error, planar_distance
-from skills import make_env
+from skills import make_env, task_class
 from skills.oracle import make_oracle
 from skills.skill import Goal, Progress
-from skills.specs import SPECS
 
 
 def play(env: Any, skill: str, goal: Goal, infos: list[dict[str, Any]]) -> bool:
@@ -27,7 +26,7 @@ def play(env: Any, skill: str, goal: Goal, infos: list[dict[str, Any]]) -> bool:
         infos.append(info)
         if terminated or truncated:
             return True
-        if SPECS[skill].ended(env.sim, goal, wanted, progress):
+        if task_class(skill).ended(env.sim, goal, wanted, progress):
             return False
     return False
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from hab.mujoco.gl import RenderingUnavailable, wanted_backends
+from skills import SkillError
 from tpsrl import __version__
 from tpsrl.commands.ablate import ablate_command
 from tpsrl.commands.collect import collect_command
@@ -66,7 +67,7 @@ def run() -> int:
         return 2
     except click.ClickException as error:
         return _complain(error.format_message(), 2)
-    except RenderingUnavailable as error:
+    except (RenderingUnavailable, SkillError) as error:
         return _complain(error, 2)
     except click.Abort:
         return _complain("interrupted", 1)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hab.episodes import POLICIES, SCENARIOS, SPLITS
+from hab.episodes import SCENARIOS, SPLITS
 from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import OBSERVATION_SETS
 from planner.state import STATES
+from skills import TASKS
 from tpsrl.inputs import BadInput, Name, check_options_apply
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ obs_option = click.option(
 def agent_options(command: Command) -> Command:
     """Add the options that say which agent plays which episodes."""
     options = [
-        click.argument("name", metavar="SCENARIO|SKILL", type=Name("scenario or skill", SCENARIOS + POLICIES)),
+        click.argument("name", metavar="SCENARIO|SKILL", type=Name("scenario or skill", (*SCENARIOS, *TASKS))),
         click.argument("overrides", nargs=-1),
         click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs."),
         click.option("--skill-nav/--no-skill-nav", default=True, help="Manipulation skills may drive the base."),

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from hab.episodes import POLICIES
 from hab.observation_sets import DEFAULT, OBSERVATION_SETS
+from skills import TASKS
 from tpsrl.inputs import BadInput, Name, check_resume, check_resumed
 
 
 @click.command("train-skill")
-@click.argument("skill", metavar="SKILL", type=Name("skill", POLICIES))
+@click.argument("skill", metavar="SKILL", type=Name("skill", tuple(TASKS)))
 @click.argument("overrides", nargs=-1)
 @click.option("--nav/--no-nav", default=True, show_default=True, help="Whether the skill may drive the base.")
 @click.option("--obs", default=DEFAULT, show_default=True, type=Name("observation set", tuple(OBSERVATION_SETS)))
