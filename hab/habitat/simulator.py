@@ -33,7 +33,7 @@ from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError, Snapshot
 
 CACHE_VARIABLE = "TPSRL_HABITAT_CACHE"
-_CACHE_FORMAT = 5
+_CACHE_FORMAT = 6
 """Raise it when what is exported changes, or apartments written before would go on being played."""
 _FREE_EFFORT = (0.13, 0.57)
 """Share of their force with which the embedded robot's drives keep it going, and turning, at full speed: habitat-lab's
