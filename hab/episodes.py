@@ -106,8 +106,9 @@ class Unsolvable(Exception):
 
 
 def data_split(split: str, folder: str) -> str:
-    """Return what a split of a folder of Habitat data (hab/habitat/official.py) is called here: it goes wherever a split's
-    name does, and then episodes are read, not drawn."""
+    """Return what a split of a folder of Habitat data (hab/habitat/official.py) is called here.
+
+    It goes wherever a split's name does, and then episodes are read, not drawn."""
     return f"{split}{_OF_DATA}{folder}"
 
 

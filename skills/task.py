@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hab import sensors
 from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.backend import make_simulator
-from hab.episodes import POLICIES, SPLITS, Unsolvable, load_scene, scene_seed
+from hab.episodes import POLICIES, Unsolvable, load_scene, scene_seed, split_number
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import ForceSum, rest_distance
 from hab.nearby import AROUND_SIZE, Nearby
@@ -356,7 +356,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def _lay_out(self, index: int) -> None:
         """Find start state `index` and put the simulator there: a pure function of skill, variant, split and index."""
         scene = load_scene(scene_seed(self.split, index))
-        variant = [POLICIES.index(self.skill), int(self.base_movement), SPLITS.index(self.split), index]
+        variant = [POLICIES.index(self.skill), int(self.base_movement), split_number(self.split), index]
         # With recordings, the apartment says which kind it is (hab/sampler.py).
         chain = not self._recorded and np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
         kind: StartKind = "chain" if chain else self._starts

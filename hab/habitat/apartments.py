@@ -105,16 +105,7 @@ def write_dataset(folder: Path) -> None:
         folder / DATASET,
         {key: {"paths": {extension: [place]}} for key, (extension, place) in paths.items()} | {"navmesh_instances": {}},
     )
-    _write_json(
-        folder / PHYSICS,
-        {  # habitat's own defaults
-            "physics_simulator": "bullet",
-            "timestep": _STEP_S,
-            "gravity": [0, -9.8, 0],
-            "friction_coefficient": 0.4,
-            "restitution_coefficient": 0.1,
-        },
-    )
+    write_physics(folder / PHYSICS)
     for name, model in OBJECTS.items():
         solid = [geom for geom in model.geoms if geom.collides]
         write_glb(folder / "objects" / f"{name}.glb", [geom_part(geom) for geom in model.geoms])
@@ -136,6 +127,20 @@ def write_dataset(folder: Path) -> None:
                 "requires_lighting": True,
             },
         )
+
+
+def write_physics(file: Path) -> None:
+    """Write habitat's own defaults of the physics."""
+    _write_json(
+        file,
+        {
+            "physics_simulator": "bullet",
+            "timestep": _STEP_S,
+            "gravity": [0, -9.8, 0],
+            "friction_coefficient": 0.4,
+            "restitution_coefficient": 0.1,
+        },
+    )
 
 
 def write_apartment(folder: Path, scene: Scene) -> None:
@@ -233,8 +238,9 @@ def _write_articulated(folder: Path, scene: Scene, kind: str) -> tuple[Vec3, Qua
 
 
 def _annotations(receptacles: Sequence[Receptacle], to_frame: NDArray[np.float64], link: str = "") -> dict[str, Any]:
-    """Return the boxes over surfaces as habitat-lab's `parse_receptacles_from_user_config` reads them: in the frame that
-    `to_frame` (4, 4) takes habitat's world to, whose axes are the apartment's or quarter turns of them."""
+    """Return the boxes over surfaces as habitat-lab's `parse_receptacles_from_user_config` reads them.
+
+    They lie in the frame that `to_frame` (4, 4) takes habitat's world to: quarter turns of the apartment's axes."""
     boxes: dict[str, Any] = {}
     for receptacle in receptacles:
         x, y, z = receptacle.center

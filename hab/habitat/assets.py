@@ -57,7 +57,8 @@ def mesh_triangles(path: Path) -> Triangles:
         mesh: Any = trimesh.load(path, force="mesh", process=False, skip_materials=True)
         found = np.asarray(mesh.triangles, dtype=np.float64)
     except Exception as error:  # whatever a broken or unknown file makes trimesh raise
-        raise DataError(f"{path}: cannot be read as a mesh ({type(error).__name__}: {' '.join(str(error).split())})") from error
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DataError(f"{path}: cannot be read as a mesh ({said})") from error
     found.flags.writeable = False
     return found
 

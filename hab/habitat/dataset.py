@@ -55,7 +55,9 @@ class SceneDataset:
             if not isinstance(paths, dict):
                 raise DataError(f"{file}: {kind}.paths is no table of file endings")
             self.files[kind] = dict(sorted(self._listed(paths, ending).items()))
-        self._urdfs = dict(sorted(self._listed(listed.get("articulated_objects", {}).get("paths", {}), ".urdf").items()))
+        self._urdfs = dict(
+            sorted(self._listed(listed.get("articulated_objects", {}).get("paths", {}), ".urdf").items())
+        )
         self._defaults = {kind: listed.get(kind, {}).get("default_attributes", {}) for kind in ("stages", "objects")}
         if not self.files["scene_instances"]:
             raise DataError(f"{file}: finds no scene (scene_instances.paths)")
@@ -69,7 +71,7 @@ class SceneDataset:
         return Template(stem, file, {**self._defaults.get(kind, {}), **read_json(file)})
 
     def articulated(self, name: str) -> tuple[Template, Path]:
-        """Return an articulated object's template (empty where it has a URDF alone) and its URDF. Raises `DataError`."""
+        """Return an articulated object's template, empty where it has none, and its URDF. Raises `DataError`."""
         stem = Path(name).name
         if stem in self.files["articulated_objects"]:
             template = self.template("articulated_objects", stem)

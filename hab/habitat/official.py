@@ -66,9 +66,12 @@ class DataFolder:
                 return file
         if not self.root.is_dir():
             raise DataError(f"{self.root}: is no folder")
-        raise DataError(
-            f"{self.root}: has no {self.split} episodes of {scenario}; looked for {', '.join(EPISODE_FILES).format(split=self.split, name=scenario)}"
-        )
+        looked = ", ".join(str(file.relative_to(self.root)) for file in places)
+        raise DataError(f"{self.root}: has no {self.split} episodes of {scenario}; looked for {looked}")
+
+    def has(self, scenario: str) -> bool:
+        """Whether it has episodes of a scenario."""
+        return any((self.root / file.format(split=self.split, name=scenario)).is_file() for file in EPISODE_FILES)
 
     @property
     def robot(self) -> Path:
@@ -105,6 +108,12 @@ class DataFolder:
         counts = [Counter(scene_stem(f["scene_id"]) for f in self.raw(s)) for s in SCENARIOS]
         return first, min(min(count.values()) for count in counts)
 
+    @property
+    def starts(self) -> int:
+        """How many start states of a skill there are."""
+        scenes, rounds = self.common
+        return len(scenes) * rounds
+
     def dataset(self, fields: dict[str, Any]) -> SceneDataset:
         """Return the scene dataset of an episode: where the episode says, seen from here, or where it usually is."""
         named = Path(fields["scene_dataset_config"])
@@ -115,7 +124,7 @@ class DataFolder:
         return scene_dataset(file.resolve())
 
     def object_folders(self, fields: dict[str, Any]) -> tuple[Path, ...]:
-        """Return the folders of object configurations, besides the scene dataset's own, that an episode is played with."""
+        """Return the folders of the objects that an episode is played with, besides the scene dataset's own."""
         named = [Path(path) for path in fields.get("additional_obj_config_paths", ())]
         tried = [place for path in named for place in _places(self.root, path)]
         tried += [self.root / place for place in OBJECT_PLACES]
@@ -255,9 +264,8 @@ def check_playable(folder: DataFolder, scenario: str) -> None:
     places = folder.object_folders(fields)
     for file, _ in fields["rigid_objs"]:
         if _kind_of(file) not in own and not any((place / f"{_kind_of(file)}{_ENDING}").is_file() for place in places):
-            raise DataError(
-                f"{folder.root}: has no {_kind_of(file)}{_ENDING}; looked in the scene dataset and in {', '.join(OBJECT_PLACES)}"
-            )
+            looked = f"in the scene dataset and in {', '.join(OBJECT_PLACES)}"
+            raise DataError(f"{folder.root}: has no {_kind_of(file)}{_ENDING}; looked {looked}")
 
 
 # -- apartments and episodes -------------------------------------------------------------------------------------------
@@ -269,10 +277,7 @@ def _apartment(folder: DataFolder, name: str) -> Apartment:
     handles: dict[tuple[str, str], Handle] = {}
     dataset = None
     for scenario in SCENARIOS:
-        try:
-            episodes = folder.raw(scenario)
-        except DataError:
-            continue  # a folder may have one scenario alone
+        episodes = folder.raw(scenario) if folder.has(scenario) else []  # a folder may have one scenario alone
         fields = next((fields for fields in episodes if scene_stem(fields["scene_id"]) == name), None)
         if fields is None:
             continue
@@ -305,7 +310,7 @@ def read_episode(folder: DataFolder, scenario: str, index: int, objects: int | N
         if state:
             joints[name] = float(state)
     poses = object_poses(fields)
-    handles = dict(zip(_handles(fields), poses, strict=True))
+    handles = dict(zip(handles_in_order(fields), poses, strict=True))
     placed = {name: (position, _yaw(quat)) for name, (position, quat) in poses.items()}
     lying = fields.get("name_to_receptacle") or {}
     owners = {str(owner) for owner, _ in fields.get("goal_receptacles") or ()}
@@ -315,9 +320,7 @@ def read_episode(folder: DataFolder, scenario: str, index: int, objects: int | N
         start = placed[name][0]
         found = next((r for r in scene.receptacles if r.name == lying.get(handle)), None)
         begins = found or _under(apartment, start, joints, set(), fields)
-        targets.append(
-            Target(name, begins.name, _under(apartment, goal, joints, owners, fields).name, start, goal)
-        )
+        targets.append(Target(name, begins.name, _under(apartment, goal, joints, owners, fields).name, start, goal))
     if objects is not None and objects < len(placed):
         if objects < len(targets):
             raise DataError(f"objects={objects}: {scenario} plays with {len(targets)} at least")
@@ -341,7 +344,7 @@ def object_poses(fields: dict[str, Any]) -> dict[str, tuple[Vec3, Quat]]:
     return poses
 
 
-def _handles(fields: dict[str, Any]) -> list[str]:
+def handles_in_order(fields: dict[str, Any]) -> list[str]:
     """Return what habitat-lab calls an episode's objects, in the file's order."""
     made: Counter[str] = Counter()
     names = []

@@ -129,7 +129,9 @@ def read_apartment(dataset: SceneDataset, name: str, handles: Iterable[Handle], 
         receptacles.append(receptacle)
         owners[receptacle.name] = surface.owner
     if not receptacles:
-        raise DataError(f"{dataset.file}: nothing in scene {instance.name} is annotated as a receptacle (receptacle_aabb_*)")
+        raise DataError(
+            f"{dataset.file}: nothing in scene {instance.name} is annotated as a receptacle (receptacle_aabb_*)"
+        )
     scene = replace(bare, receptacles=tuple(receptacles))
     return Apartment(instance.name, scene, grid, found, joints, owners)
 
@@ -144,9 +146,7 @@ def _stage(dataset: SceneDataset, instance: Template, surfaces: list[_Surface]) 
     stage = dataset.template("stages", listed["template_name"])
     pose = TO_OURS @ _pose(listed, instance) @ _frame(stage.config)
     shown = _shape(stage, stage.config)
-    surfaces += [
-        _surface(key, box, "stage", stage.name, pose, stage) for key, box in _boxes(stage).items()
-    ]
+    surfaces += [_surface(key, box, "stage", stage.name, pose, stage) for key, box in _boxes(stage).items()]
     return moved(shown, pose)
 
 
@@ -206,7 +206,9 @@ def _box(low: NDArray[np.float64], high: NDArray[np.float64]) -> Triangles:
 
 def _frame(config: Config) -> Matrix:
     """Return the rotation of an asset whose `up` and `front` are not habitat's own y and -z."""
-    up, front = (np.asarray(config.get(key, usual), np.float64) for key, usual in (("up", (0, 1, 0)), ("front", (0, 0, -1))))
+    up, front = (
+        np.asarray(config.get(key, usual), np.float64) for key, usual in (("up", (0, 1, 0)), ("front", (0, 0, -1)))
+    )
     pose = np.eye(4)
     own = np.stack((np.cross(front, up), up, -front), axis=1)
     pose[:3, :3] = own.T / np.linalg.norm(own, axis=0)[:, None]
@@ -226,7 +228,9 @@ def _pose(listed: Config, instance: Template) -> Matrix:
         w, x, y, z = (quat / np.linalg.norm(quat)).tolist()
         return matrix(position.reshape(3).tolist(), (w, x, y, z))
     except (TypeError, ValueError) as error:
-        raise DataError(f"{instance.file}: {listed.get('template_name')} has no proper translation and rotation") from error
+        raise DataError(
+            f"{instance.file}: {listed.get('template_name')} has no proper translation and rotation"
+        ) from error
 
 
 def _template_name(listed: Config, instance: Template) -> str:
@@ -258,7 +262,9 @@ def _articulations(
         piece = pieces.get(handle.object)
         numbers = {link.name: i for i, link in enumerate(piece.links, start=-1)} if piece else {}
         if piece is None or handle.link not in numbers:
-            raise DataError(f"{instance.file}: has no {handle.object} with a link {handle.link}, which the episodes' markers name")
+            raise DataError(
+                f"{instance.file}: has no {handle.object} with a link {handle.link}, which the episodes' markers name"
+            )
         name = re.sub(r"[^A-Za-z0-9_-]", "_", handle.link)
         name = f"{name}-{handle.object.split('_:')[0]}" if name in found else name
         made.append(_articulation(name, piece, piece.links[numbers[handle.link] + 1], handle, instance))
@@ -273,9 +279,8 @@ def _articulation(name: str, piece: _Articulated, link: UrdfLink, handle: Handle
     slides = link.joint == "prismatic"
     off = abs(axis[2]) if slides else math.hypot(axis[0], axis[1])
     if link.joint not in ("prismatic", "revolute") or off > UPRIGHT:
-        raise DataError(
-            f"{instance.file}: {handle.object}'s {handle.link} is neither a drawer on a level rail nor a door on an upright hinge"
-        )
+        what = "neither a drawer on a level rail nor a door on an upright hinge"
+        raise DataError(f"{instance.file}: {handle.object}'s {handle.link} is {what}")
     ahead = axis if slides else pose[:3, 0]
     yaw = math.atan2(ahead[1], ahead[0])
     origin = pose[:3, 3]
@@ -399,7 +404,8 @@ def _receptacle(surface: _Surface, inside: Articulation | None, triangles: Trian
     # Its front, local +x, is the longest of the sides from which it can be reached.
     front = max(open_sides, key=lambda side: half[1 - side % 2], default=0)
     turned = half if front % 2 == 0 else half[::-1]
-    fronts = tuple(math.remainder((side - front) * math.pi / 2, math.tau) for side in sorted(open_sides, key=lambda s: (s - front) % 4))
+    turns = sorted((side - front) % 4 for side in open_sides)
+    fronts = tuple(math.remainder(turn * math.pi / 2, math.tau) for turn in turns)
     return Receptacle(
         surface.name, surface.kind, place, math.remainder(yaw + front * math.pi / 2, math.tau), turned, clear, fronts
     )
@@ -495,8 +501,8 @@ def _draw(
     low: NDArray[np.bool_],
     tall: NDArray[np.bool_],
 ) -> None:
-    """Mark the pixels under points of triangles, half a pixel apart: of the floor, of what stops the base, of what stops
-    the arm."""
+    """Mark the pixels under points of triangles, half a pixel apart: the floor's, and where the base, or the arm, is
+    stopped."""
     for n in range(len(triangles)):
         a, b, c = triangles[n, 0], triangles[n, 1], triangles[n, 2]
         bottom, top = min(a[2], b[2], c[2]), max(a[2], b[2], c[2])
