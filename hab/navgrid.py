@@ -71,7 +71,8 @@ class NavGrid:
 
         Raises `ValueError` where there is no free space."""
         grid = cls.__new__(cls)
-        grid.radius_m, grid.cell_m, grid.origin, grid.shape = radius_m, cell_m, origin, clearance.shape
+        rows, columns = clearance.shape
+        grid.radius_m, grid.cell_m, grid.origin, grid.shape = radius_m, cell_m, origin, (rows, columns)
         grid._xs = origin[0] + (np.arange(grid.shape[1], dtype=np.float32) + 0.5) * cell_m
         grid._ys = origin[1] + (np.arange(grid.shape[0], dtype=np.float32) + 0.5) * cell_m
         grid.clearance, grid.tall_clearance = clearance.copy(), tall_clearance

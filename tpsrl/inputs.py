@@ -120,8 +120,9 @@ def check_data_is_played(key: str, simulator: str) -> None:
 
 
 def checked_data(name: str, folder: Path, split: str, episodes: int = 1) -> str:
-    """Return what a split of a folder of Habitat data is called (`data_split`), if it has so many episodes of a scenario
-    or a skill, and all that it takes to play the first."""
+    """Return what a split of a folder of Habitat data is called (`data_split`).
+
+    Refuses one without so many episodes of a scenario or a skill, or without what it takes to play the first."""
     from hab.habitat.assets import DataError
     from hab.habitat.official import check_playable, data_folder, read_episode
 

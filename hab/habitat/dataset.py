@@ -86,7 +86,7 @@ class SceneDataset:
 
     def _listed(self, paths: Config, ending: str) -> dict[str, Path]:
         """Return the files of one ending that lie where the dataset looks, by the stems of their names."""
-        found = {}
+        found: dict[str, Path] = {}
         for patterns in paths.values():
             for pattern in patterns:
                 for place in sorted(self.file.parent.glob(pattern.strip("/"))):

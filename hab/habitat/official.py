@@ -188,8 +188,8 @@ def _raw(folder: DataFolder, scenario: str) -> list[dict[str, Any]]:
     rounds: Counter[str] = Counter()
     order = []
     for number, fields in enumerate(episodes):
-        where = f"{file}: episode {number}"
-        _check(where, fields, scenario)
+        _check(f"{file}: episode {number}", fields, scenario)
+        _make_small(fields, episodes[number - 1])
         scene = scene_stem(fields["scene_id"])
         order.append((rounds[scene], scene, number))
         rounds[scene] += 1
@@ -217,13 +217,13 @@ def _check(where: str, fields: Any, scenario: str) -> None:
             raise DataError(f"{where}: {kind} is not among the objects whose shapes are known here (hab/objects.py)")
         names.add(f"{kind}_:{made[kind]:04d}")
         made[kind] += 1
-        _check_pose(f"{where}: {listed[0]}", listed[1])
+    _check_poses(where, fields["rigid_objs"])
     if len(fields["targets"]) != TARGETS[scenario]:
         raise DataError(f"{where}: {scenario} has {TARGETS[scenario]} targets, this one {len(fields['targets'])}")
-    for name, pose in fields["targets"].items():
+    for name in fields["targets"]:
         if name not in names:
             raise DataError(f"{where}: the target {name} is none of its objects")
-        _check_pose(f"{where}: the target {name}", pose)
+    _check_poses(f"{where}: the target", list(fields["targets"].items()))
     _check_numbers(f"{where}: start_position", fields["start_position"], 3)
     _check_numbers(f"{where}: start_rotation", fields["start_rotation"], 4)
     for marker in fields.get("markers", ()):
@@ -237,14 +237,32 @@ def _check(where: str, fields: Any, scenario: str) -> None:
         _check_numbers(f"{where}: the ao_states of {name}", list(states.values()), len(states))
 
 
-def _check_pose(where: str, pose: Any) -> None:
+def _check_poses(where: str, named: Sequence[Sequence[Any]]) -> None:
+    """Refuse what are no names with a rotation and translation each."""
+    if named and not _are_poses([pose for _, pose in named]):
+        bad = next(name for name, pose in named if not _are_poses([pose]))
+        raise DataError(f"{where} {bad} has a pose that is no rotation and translation (4 by 4)")
+
+
+def _are_poses(poses: list[Any]) -> bool:
     try:
-        found = np.asarray(pose, dtype=np.float64)
+        found = np.asarray(poses, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    turn = found[:3, :3] if found.shape == (4, 4) else np.zeros((3, 3))
-    if not np.isfinite(found).all() or not np.allclose(turn @ turn.T, np.eye(3), atol=_ROTATION_SLACK):
-        raise DataError(f"{where} has a pose that is no rotation and translation (4 by 4)")
+        return False
+    if found.shape != (len(poses), 4, 4) or not np.isfinite(found).all():
+        return False
+    turns = found[:, :3, :3]
+    return bool(np.allclose(turns @ turns.transpose(0, 2, 1), np.eye(3), atol=_ROTATION_SLACK))
+
+
+def _make_small(fields: dict[str, Any], before: dict[str, Any]) -> None:
+    """Keep of an episode what is needed, and what is as in the one before once: each process holds 10,000 of them."""
+    poses = np.asarray([pose for _, pose in fields["rigid_objs"]], dtype=np.float64)
+    fields["rigid_objs"] = [(file, pose) for (file, _), pose in zip(fields["rigid_objs"], poses, strict=True)]
+    lying = fields.get("name_to_receptacle") or {}
+    fields["name_to_receptacle"] = {name: lying[name] for name in fields["targets"] if name in lying}
+    if fields.get("markers") == before.get("markers"):
+        fields["markers"] = before.get("markers", [])
 
 
 def _check_numbers(where: str, values: Any, count: int) -> None:
@@ -258,8 +276,8 @@ def _check_numbers(where: str, values: Any, count: int) -> None:
 
 def check_playable(folder: DataFolder, scenario: str) -> None:
     """Refuse a folder that lacks what an episode's simulation needs besides: the robot, the objects' descriptions."""
-    _ = folder.robot
     fields = folder.raw(scenario)[0]
+    _ = folder.robot
     own = folder.dataset(fields).files["objects"]
     places = folder.object_folders(fields)
     for file, _ in fields["rigid_objs"]:
@@ -312,7 +330,7 @@ def read_episode(folder: DataFolder, scenario: str, index: int, objects: int | N
     poses = object_poses(fields)
     handles = dict(zip(handles_in_order(fields), poses, strict=True))
     placed = {name: (position, _yaw(quat)) for name, (position, quat) in poses.items()}
-    lying = fields.get("name_to_receptacle") or {}
+    lying = fields["name_to_receptacle"]
     owners = {str(owner) for owner, _ in fields.get("goal_receptacles") or ()}
     targets = []
     for handle in _in_order(fields):

@@ -89,7 +89,10 @@ def _of_data(episode: Episode) -> Played:
     if not physics.is_file():
         apartments.write_physics(physics)
     files = lab.Files(dataset, folder.robot.resolve(), physics, folder.object_folders(told))
-    objects, poses, found, renamed = [], {}, {}, {}
+    objects: list[list[Any]] = []
+    poses: dict[str, tuple[Vec3, Quat]] = {}
+    found: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     made: Counter[str] = Counter()
     # habitat-lab makes them in the order of their files' names.
     order = sorted(
@@ -102,7 +105,7 @@ def _of_data(episode: Episode) -> Played:
         kind = Path(listed[0]).name.removesuffix(_ENDING)
         found[name] = renamed[handle] = f"{kind}_:{made[kind]:04d}"
         made[kind] += 1
-        objects.append(listed)
+        objects.append([listed[0], listed[1].tolist()])
         poses[name] = episode.objects[name][0], quat
     labels = told["info"].get("object_labels", {})
     fields = {

@@ -446,7 +446,8 @@ def free_way(triangles: Triangles, start: NDArray[np.float64], ray: NDArray[np.f
     end = start + most_m * ray
     low, high = np.minimum(start, end) - 1e-6, np.maximum(start, end) + 1e-6
     near = ((triangles.min(axis=1) <= high) & (triangles.max(axis=1) >= low)).all(axis=1)
-    corner, first, second = (triangles[near, 0], *(triangles[near, i] - triangles[near, 0] for i in (1, 2)))
+    corner = triangles[near, 0]
+    first, second = triangles[near, 1] - corner, triangles[near, 2] - corner
     across = np.cross(ray, second)
     volume = np.einsum("ij,ij->i", first, across)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -6,6 +6,7 @@ or by MuJoCo, which reads its URDFs.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import math
@@ -25,6 +26,7 @@ from hab.backend import unavailable
 from hab.episodes import (
     SCENARIOS,
     Episode,
+    Unsolvable,
     apartments,
     approach_poses,
     data_split,
@@ -40,7 +42,7 @@ from hab.habitat.export import export
 from hab.habitat.fetch import URDF
 from hab.habitat.frames import from_habitat, to_habitat
 from hab.habitat.official import DataFolder, check_playable, data_folder, read_episode
-from hab.habitat.played import played
+from hab.habitat.played import CACHE_VARIABLE, played
 from hab.openings import footprint, handle_at
 from hab.scene import Scene
 from tpsrl.commands import cli
@@ -150,9 +152,9 @@ def test_floor_is_where_the_generator_has_it(moved: Path, seed: int) -> None:
         cell = grid.cell(x, y)
         assert math.dist(grid.xy(*cell), (x, y)) < 0.04
         missed += not grid.largest_component[cell]
-        off.append(grid.clearance[cell] - ours.clearance[i, j] - 0.0)
-    assert np.quantile(np.abs(off), 0.99) < 0.03 and abs(float(np.median(off))) < 0.01
-    assert missed <= 0.01 * len(off)
+        off.append(grid.clearance[cell] - ours.clearance[i, j])
+    assert np.quantile(np.abs(off), 0.99) < 0.01 and abs(float(np.median(off))) < 0.002
+    assert missed <= 0.001 * len(off)
     assert grid.largest_component.sum() == pytest.approx(ours.largest_component.sum(), rel=0.02)
 
 
@@ -214,14 +216,15 @@ def test_skills_start_in_the_folders_episodes(moved: Path, skill: str, monkeypat
     task: Any = make_env(skill, split=split, sim="habitat").unwrapped
     for index in range(4):
         scene = load_scene(scene_seed(split, index))
+        start: Any = None
         for attempt in range(20):
-            start = next(task.draw(scene, np.random.default_rng([index, attempt]), index, "wide"), None)
-            if start is not None:
-                break
+            with contextlib.suppress(Unsolvable):
+                start = start or next(task.draw(scene, np.random.default_rng([index, attempt]), index, "wide"), None)
         assert start is not None and start.episode.data == str(moved)
         assert start.episode.scene_seed == scene.seed
         x, y, _ = start.episode.robot
-        assert load_grid(SEEDS[index % 2]).is_free(x, y)
+        ours = load_grid(SEEDS[index % 2])
+        assert ours.clearance[ours.cell(x, y)] > 0.27
         if start.goal.articulation:
             assert start.goal.articulation in {part.name for part in scene.articulations}
 
@@ -238,7 +241,10 @@ def as_habitat_lab_names(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("objects", [None, 8])
-def test_habitat_lab_is_given_the_files_own_episode(moved: Path, objects: int | None) -> None:
+def test_habitat_lab_is_given_the_files_own_episode(
+    moved: Path, objects: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     told = episodes_of(moved)[1]
     episode = read_episode(data_folder(str(moved), "val"), "tidy_house", 1, objects)
     made = played(episode)
@@ -273,7 +279,8 @@ def test_habitat_lab_is_given_the_files_own_episode(moved: Path, objects: int | 
 FRIDGE = """<?xml version="1.0"?>
 <robot name="fridge">
   <link name="root"/>
-  <joint name="turned" type="fixed"><origin rpy="1.5707963 0 0" xyz="0 0 0"/><parent link="root"/><child link="body"/></joint>
+  <joint name="turned" type="fixed">
+    <origin rpy="1.5707963 0 0" xyz="0 0 0"/><parent link="root"/><child link="body"/></joint>
   <link name="body">
     <collision><origin xyz="-0.31 0 0"/><geometry><box size="0.03 0.7 1.9"/></geometry></collision>
     <collision><origin xyz="0 0 0.25"/><geometry><box size="0.6 0.7 0.04"/></geometry></collision>
@@ -281,28 +288,36 @@ FRIDGE = """<?xml version="1.0"?>
     <collision><origin xyz="0 -0.34 0"/><geometry><box size="0.6 0.02 1.9"/></geometry></collision>
     <collision><origin xyz="0 0.34 0"/><geometry><box size="0.6 0.02 1.9"/></geometry></collision>
   </link>
-  <joint name="top_door_hinge" type="revolute"><origin xyz="0.34 0.33 -0.37"/><parent link="body"/><child link="top_door"/>
+  <joint name="top_door_hinge" type="revolute">
+    <origin xyz="0.34 0.33 -0.37"/><parent link="body"/><child link="top_door"/>
     <axis xyz="0 0 1"/><limit lower="0" upper="2.3" effort="40" velocity="1"/></joint>
-  <link name="top_door"><collision><origin xyz="0 -0.33 0"/><geometry><box size="0.1 0.7 1.1"/></geometry></collision></link>
-  <joint name="bottom_door_hinge" type="revolute"><origin xyz="0.34 0.33 0.55"/><parent link="body"/><child link="bottom_door"/>
+  <link name="top_door">
+    <collision><origin xyz="0 -0.33 0"/><geometry><box size="0.1 0.7 1.1"/></geometry></collision></link>
+  <joint name="bottom_door_hinge" type="revolute">
+    <origin xyz="0.34 0.33 0.55"/><parent link="body"/><child link="bottom_door"/>
     <axis xyz="0 0 1"/><limit lower="0" upper="2.5" effort="40" velocity="1"/></joint>
-  <link name="bottom_door"><collision><origin xyz="0 -0.33 0"/><geometry><box size="0.1 0.7 0.7"/></geometry></collision></link>
+  <link name="bottom_door">
+    <collision><origin xyz="0 -0.33 0"/><geometry><box size="0.1 0.7 0.7"/></geometry></collision></link>
 </robot>
 """
 COUNTER = """<?xml version="1.0"?>
 <robot name="kitchen_counter">
   <link name="root"/>
   <joint name="fixed" type="fixed"><origin xyz="0 0 0"/><parent link="root"/><child link="body"/></joint>
-  <link name="body"><collision><origin xyz="-0.2 0.9 0"/><geometry><box size="0.6 0.04 2"/></geometry></collision></link>
-  <joint name="right_slide" type="prismatic"><origin xyz="-0.16 0.6 -0.5"/><parent link="body"/><child link="drawer3"/>
+  <link name="body">
+    <collision><origin xyz="-0.2 0.9 0"/><geometry><box size="0.6 0.04 2"/></geometry></collision></link>
+  <joint name="right_slide" type="prismatic">
+    <origin xyz="-0.16 0.6 -0.5"/><parent link="body"/><child link="drawer3"/>
     <axis xyz="1 0 0"/><limit lower="0" upper="0.5" effort="40" velocity="1"/></joint>
   <link name="drawer3">
     <collision><origin xyz="0 -0.1 0"/><geometry><box size="0.6 0.02 0.8"/></geometry></collision>
     <collision><origin xyz="0.28 0 0"/><geometry><box size="0.04 0.22 0.8"/></geometry></collision>
   </link>
-  <joint name="left_slide" type="prismatic"><origin xyz="-0.16 0.6 0.5"/><parent link="body"/><child link="drawer1_top"/>
+  <joint name="left_slide" type="prismatic">
+    <origin xyz="-0.16 0.6 0.5"/><parent link="body"/><child link="drawer1_top"/>
     <axis xyz="1 0 0"/><limit lower="0" upper="0.5" effort="40" velocity="1"/></joint>
-  <link name="drawer1_top"><collision><origin xyz="0.28 0 0"/><geometry><box size="0.04 0.22 0.8"/></geometry></collision></link>
+  <link name="drawer1_top">
+    <collision><origin xyz="0.28 0 0"/><geometry><box size="0.04 0.22 0.8"/></geometry></collision></link>
 </robot>
 """
 MARKERS = [
@@ -347,8 +362,6 @@ def pose(position: tuple[float, float, float], yaw: float = 0.0) -> list[list[fl
 
 def hand_episode(**changes: Any) -> dict[str, Any]:
     """Return a Prepare Groceries episode as habitat-lab's generator writes them."""
-    soup, second, third = (f"00{i}" for i in range(3))
-    del soup, second, third
     on_table, in_fridge = (1.0, 0.86, 0.4), (-2.55, 1.29, 1.0)
     return {
         "episode_id": "0",
@@ -540,7 +553,7 @@ def test_official_floor_ends_where_furniture_begins(hand: Path) -> None:
     assert grid.is_free(1.0, 2.0) and not grid.is_free(3.05, 0.0) and not grid.is_free(4.0, 0.0)
     # Room of 6 m; a table's top of 0.8 m by 1.4 m, 0.78 m high, stops the base as its foot does.
     assert not grid.is_free(1.0 + 0.4 + 0.2, -0.5) and grid.is_free(1.0 + 0.4 + 0.4, -0.5)
-    assert grid.clearance[grid.cell(0.0, 1.5)] == pytest.approx(1.5, abs=0.05)
+    assert grid.clearance[grid.cell(2.0, 2.0)] == pytest.approx(1.0, abs=0.05)  # two walls
 
 
 def test_a_start_that_is_told_is_kept(hand: Path) -> None:
@@ -564,6 +577,7 @@ def edit(place: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path]
 
 
 _SCENE = "replica_cad/configs/scenes/v3_sc3_staging_00.scene_instance.json"
+_FRIDGE = "replica_cad/urdf/fridge/fridge.ao_config.json"
 _BAD_POSE = [["004_sugar_box.object_config.json", [[2, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]]]
 
 
@@ -578,7 +592,7 @@ _BAD_POSE = [["004_sugar_box.object_config.json", [[2, 0, 0, 0], [0, 1, 0, 0], [
         (lambda d: write_hand(d), "holds no episodes"),
         (refit("scene_id", None), "has no scene_id"),
         (refit("rigid_objs", _BAD_POSE), "is no rotation and translation"),
-        (refit("rigid_objs", [["029_plate.object_config.json", pose((0, 0, 0))]]), "029_plate is not among the objects"),
+        (refit("rigid_objs", [["029_plate.object_config.json", pose((0, 0, 0))]]), "029_plate is not among the"),
         (refit("targets", {"004_sugar_box_:0000": pose((0, 0, 0))}), "prepare_groceries has 3 targets, this one 1"),
         (
             refit("targets", {f"004_sugar_box_:000{i}": pose((0, 0, 0)) for i in range(3)}),
@@ -595,13 +609,10 @@ _BAD_POSE = [["004_sugar_box.object_config.json", [[2, 0, 0, 0], [0, 1, 0, 0], [
             refit("targets", {**hand_episode()["targets"], "004_sugar_box_:0000": pose((0.0, 0.5, 2.0))}),
             "no annotated receptacle is under the target at (0.00, 0.50, 2.00)",
         ),
-        (edit(_SCENE, lambda c: c["object_instances"][0].update(template_name="sofa")), "none of its objects called sofa"),
+        (edit(_SCENE, lambda c: c["object_instances"][0].update(template_name="sofa")), "its objects called sofa"),
         (edit(_SCENE, lambda c: c["object_instances"][0].update(translation=[1, 2])), "no proper translation"),
         (edit(_SCENE, lambda c: c["stage_instance"].update(translation=[0, 1, 0])), "has no floor at y = 0"),
-        (
-            edit("replica_cad/urdf/fridge/fridge.ao_config.json", lambda c: c["user_defined"]["receptacle_aabb_fridge"].pop("parent_link")),
-            "names no link of fridge",
-        ),
+        (edit(_FRIDGE, lambda c: c["user_defined"]["receptacle_aabb_fridge"].pop("parent_link")), "names no link of"),
         (lambda d: (d / "replica_cad/urdf/fridge/fridge.urdf").write_text("<robot"), "is no URDF"),
         (lambda d: (d / "replica_cad/objects/table.glb").write_bytes(b"glTF"), "cannot be read as a mesh"),
         (lambda d: (d / "replica_cad/objects/table.glb").unlink(), "render_asset names"),
@@ -639,8 +650,10 @@ def test_a_folder_is_checked(hand: Path, moved: Path) -> None:
     assert "skills: 4 start states" in whole.output
     part = tpsrl("data", "check", str(hand))
     assert part.exit_code == 0 and "skills: none can be played" in part.output
-    write_hand(hand, hand_episode(), hand_episode(targets={}))
-    bad = tpsrl("data", "check", str(hand))
+    other = hand.parent / "other"
+    shutil.copytree(hand, other)
+    write_hand(other, hand_episode(), hand_episode(targets={}))
+    bad = tpsrl("data", "check", str(other))
     assert bad.exit_code == 2 and "episode 1: prepare_groceries has 3 targets, this one 0" in bad.output
 
 
