@@ -22,7 +22,7 @@ from hab.furniture import OPEN_AIR_M
 from hab.habitat.assets import DataError, Matrix, Triangles, UrdfLink, joined, mesh_triangles, moved, read_urdf
 from hab.habitat.dataset import Config, SceneDataset, Template
 from hab.habitat.frames import TO_HABITAT, matrix
-from hab.navgrid import HIGH_M, LOW_M, ROBOT_RADIUS_M, TALL_M, NavGrid
+from hab.navgrid import HIGH_M, ROBOT_RADIUS_M, TALL_M, NavGrid
 from hab.openings import rotated
 from hab.scene import Articulation, Geom, Receptacle, Scene
 
@@ -32,7 +32,8 @@ leans by 0.006."""
 CELL_M, RASTER_M = 0.05, 0.01
 """Of the navigation grid, and of the picture of the floor from which its distances are taken."""
 FLOOR_M = 0.05
-"""The floor lies so near to y = 0."""
+"""The floor lies so near to y = 0; and what is no higher than that, as a rug, does not stop the base: habitat-lab's
+navigation mesh climbs it."""
 LEAST_FLOOR_M2 = 4.0
 OVER_M, OUT_M, STAND_M = 0.12, 0.45, (0.25, 0.75)
 """A surface can be reached over an edge if nothing is in a hand's way so high above it and so far beyond it, and the
@@ -81,6 +82,8 @@ class _Surface:
     name: str
     owner: str
     link: str
+    moves: bool
+    """Whether the link does."""
     kind: str
     pose: Matrix
     """Of the frame in which the box lies along the axes; its columns are habitat's axes of it, in our world."""
@@ -125,6 +128,8 @@ def read_apartment(dataset: SceneDataset, name: str, handles: Iterable[Handle], 
     receptacles, owners = [], {}
     for surface in surfaces:
         owner = _opens(surface, articulations, found)
+        if owner is None and surface.moves:
+            continue  # in a drawer that no marker names, so nobody can open it
         receptacle = _receptacle(surface, owner, triangles, grid)
         receptacles.append(receptacle)
         owners[receptacle.name] = surface.owner
@@ -333,12 +338,12 @@ def _annotated(template: Template, handle: str, piece: _Articulated) -> list[_Su
             raise DataError(f"{template.file}: {name} names no link of {template.name} as its parent_link")
         pose = piece.link_pose(link)
         scaled = {**box, **{k: [piece.scale * v for v in box[k]] for k in ("position", "scale") if k in box}}
-        found.append(_surface(name, scaled, handle, template.name, pose, template, link.name))
+        found.append(_surface(name, scaled, handle, template.name, pose, template, link))
     return found
 
 
 def _surface(
-    name: str, box: Config, owner: str, kind: str, pose: Matrix, template: Template, link: str = ""
+    name: str, box: Config, owner: str, kind: str, pose: Matrix, template: Template, link: UrdfLink | None = None
 ) -> _Surface:
     try:
         center, half = (np.asarray(box[key], np.float64).reshape(3) for key in ("position", "scale"))
@@ -350,7 +355,10 @@ def _surface(
     back = np.eye(4)
     back[:3, 3] = -center
     named = name if owner == "stage" else kind
-    return _Surface(f"{owner}|{name}", owner, link, _kind(named), pose @ around @ turn @ back, center, np.abs(half))
+    part, moves = ("", False) if link is None else (link.name, link.joint not in ("", "fixed"))
+    return _Surface(
+        f"{owner}|{name}", owner, part, moves, _kind(named), pose @ around @ turn @ back, center, np.abs(half)
+    )
 
 
 def _kind(name: str) -> str:
@@ -530,7 +538,7 @@ def _draw(
                 column = int((a[0] + s * u[0] + t * v[0] - x0) / RASTER_M)
                 if row < 0 or column < 0 or row >= low.shape[0] or column >= low.shape[1]:
                     continue
-                if z > LOW_M and not (level and z <= FLOOR_M):
+                if z > FLOOR_M:
                     low[row, column] = True
                     if z > TALL_M:
                         tall[row, column] = True

@@ -432,7 +432,9 @@ def hand(tmp_path: Path) -> Path:
     shelf = {"position": [0.0, 0.0, -0.29], "scale": [0.2, 0.3, 0.02], "up": [0, 0, -1], "parent_link": "body"}
     drawer = {"position": [0.0, -0.04, 0.0], "scale": [0.2, 0.05, 0.3], "parent_link": "drawer3"}
     for name, box in (("fridge", shelf), ("kitchen_counter", drawer)):
-        annotated = {"user_defined": {f"receptacle_aabb_{name}": box}}
+        annotated: dict[str, Any] = {"user_defined": {f"receptacle_aabb_{name}": box}}
+        if name == "kitchen_counter":
+            annotated["user_defined"]["receptacle_aabb_shut"] = {**drawer, "parent_link": "drawer1_top"}
         write_json(cad / "urdf" / name / f"{name}.ao_config.json", annotated)
     write_json(
         cad / "configs" / "scenes" / "v3_sc3_staging_00.scene_instance.json",
@@ -531,6 +533,7 @@ def test_official_episode_is_read(hand: Path) -> None:
     assert scene.receptacle(fridge).clearance_m == pytest.approx(0.66, abs=1e-5)
     assert scene.receptacle(fridge).yaw == pytest.approx(0.0, abs=1e-6)
     (drawer,) = (r for r in scene.receptacles if r.kind == "drawer")
+    assert len(scene.receptacles) == 3  # nobody can open the drawer that no marker names
     assert drawer.articulation == "drawer3" and drawer.center[2] == pytest.approx(0.51)
     assert drawer.clearance_m == pytest.approx(0.2)  # its front's top is at 0.71 m
     assert approach_poses(load_grid(scene.seed), read, episode.targets[1].start_pos)
