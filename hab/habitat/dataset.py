@@ -75,11 +75,10 @@ class SceneDataset:
         stem = Path(name).name
         if stem in self.files["articulated_objects"]:
             template = self.template("articulated_objects", stem)
-            if "urdf_filepath" not in template.config:
-                raise DataError(f"{template.file}: has no urdf_filepath")
-            return template, template.asset("urdf_filepath")
+            if "urdf_filepath" in template.config:
+                return template, template.asset("urdf_filepath")
         if stem not in self._urdfs:
-            raise DataError(f"{self.file}: finds no articulated object called {stem}")
+            raise DataError(f"{self.file}: finds no URDF of an articulated object called {stem}")
         urdf = self._urdfs[stem]
         beside = urdf.with_suffix(".ao_config.json")
         return Template(stem, beside, read_json(beside) if beside.is_file() else {}), urdf
