@@ -96,6 +96,8 @@ class TrainSkillConfig:
     """Whether the skill may drive the base."""
     obs: str = DEFAULT
     sim: str = "mujoco"
+    data: str = ""
+    """A folder of Habitat data whose training episodes start states are made of; "": they are of our apartments."""
     action_repeat: int = 1
     """Control steps (1/30 s) that each action is held for. Training's steps are such actions."""
     starts: str = "wide"

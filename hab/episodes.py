@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -23,10 +24,17 @@ from hab.openings import fridge_start, opened_boxes, rotated
 from hab.scene import Receptacle, Scene, Vec3
 from hab.storage import UNSEEN_FURNITURE
 
+if TYPE_CHECKING:
+    from hab.habitat.official import DataFolder
+
 SCENARIOS = ("tidy_house", "prepare_groceries", "set_table")
 FEWEST_OBJECTS = 5
 """A house may hold no fewer in an evaluation: as many as Tidy House has targets."""
 SPLITS = tuple(SPLIT_SEEDS)
+TARGETS = {"tidy_house": 5, "prepare_groceries": 3, "set_table": 2}
+"""Objects to rearrange."""
+_OF_DATA = "@"
+"""Parts a split's name from a folder of Habitat data that it is of (`data_split`)."""
 
 OBJECT_GAP_M = (0.02, 0.10)
 """Free space between two objects' bounding circles: drawn for each, at least."""
@@ -82,6 +90,8 @@ class Episode:
     targets: tuple[Target, ...]
     redrawn: int = 0
     """How often it was drawn again because something found no place (`make_episode`)."""
+    data: str = ""
+    """The folder of Habitat data that it was read from; "": it was generated."""
 
     def target(self, name: str) -> Target:
         """Return what is to be done with an object."""
@@ -92,15 +102,50 @@ class Unsolvable(Exception):
     """This draw cannot be laid out; the generator draws again."""
 
 
+def data_split(split: str, folder: str) -> str:
+    """Return what a split of a folder of Habitat data (hab/habitat/official.py) is called here.
+
+    It goes wherever a split's name does, and then episodes are read, not drawn."""
+    return f"{split}{_OF_DATA}{folder}"
+
+
+def split_name(split: str) -> str:
+    """Return a split's name without the folder of Habitat data that it may be of."""
+    return split.partition(_OF_DATA)[0]
+
+
+def split_number(split: str) -> int:
+    """Return a split's place in `SPLITS`: part of what seeds start states."""
+    return SPLITS.index(split_name(split))
+
+
+def _data(split: str) -> DataFolder | None:
+    """Return the folder of Habitat data that a split is of; None: its apartments are generated."""
+    name, _, root = split.partition(_OF_DATA)
+    if not root:
+        return None
+    from hab.habitat.official import data_folder
+
+    return data_folder(root, name)
+
+
 @lru_cache(maxsize=32)
 def load_scene(seed: int) -> Scene:
-    """Return the apartment of a seed, cached."""
+    """Return the apartment of a seed, cached; seeds below 0 number those that were read."""
+    if seed < 0:
+        from hab.habitat.official import numbered
+
+        return numbered(seed).scene
     return generate_scene(seed)
 
 
 @lru_cache(maxsize=32)
 def load_grid(seed: int) -> NavGrid:
     """Return the navigation grid of an apartment with everything closed, cached."""
+    if seed < 0:
+        from hab.habitat.official import numbered
+
+        return numbered(seed).grid
     return NavGrid(load_scene(seed))
 
 
@@ -124,6 +169,10 @@ def make_episode(scenario: str, split: str, index: int, objects: int = HOUSE_OBJ
     """
     if scenario not in SCENARIOS:
         raise ValueError(f"unknown scenario {scenario!r}; choose from {', '.join(SCENARIOS)}")
+    if data := _data(split):
+        from hab.habitat.official import read_episode
+
+        return read_episode(data, scenario, index, objects if objects < HOUSE_OBJECTS else None)
     seed = scene_seed(split, index)
     scene, grid = load_scene(seed), load_grid(seed)
     for attempt in range(_ATTEMPTS):
@@ -154,13 +203,25 @@ def is_unseen(kind: str) -> bool:
 
 
 def scene_seed(split: str, index: int) -> int:
-    """Return the apartment of a split's episode."""
-    if split not in SPLIT_SEEDS:
-        raise ValueError(f"unknown split {split!r}; choose from {', '.join(SPLITS)}")
+    """Return the apartment of a split's episode; of one of Habitat data, in whichever scenario."""
+    seeds, rounds = apartments(split)
     if index < 0:
         raise ValueError(f"index={index}: episodes are numbered from 0")
-    seeds = SPLIT_SEEDS[split]
+    if rounds is not None and index >= rounds * len(seeds):
+        raise ValueError(f"index={index}: {split} has {rounds * len(seeds)} start states of a skill, numbered from 0")
     return seeds[index % len(seeds)]
+
+
+def apartments(split: str) -> tuple[Sequence[int], int | None]:
+    """Return the seeds of a split's apartments, which its episodes visit in turn, and how often: None: without end.
+
+    Raises `ValueError` for an unknown split."""
+    if split_name(split) not in SPLIT_SEEDS:
+        raise ValueError(f"unknown split {split!r}; choose from {', '.join(SPLITS)}")
+    if data := _data(split):
+        names, rounds = data.common
+        return tuple(data.number(name) for name in names), rounds
+    return SPLIT_SEEDS[split], None
 
 
 def fits(name: str, receptacle: Receptacle) -> bool:
@@ -357,11 +418,16 @@ class Layout:
 
     def draw_robot(self) -> tuple[float, float, float]:
         """Draw a start pose with room to turn with the arm at rest."""
-        for _ in range(200):
-            x, y = self.grid.sample(self.rng)
-            if self.grid.tall_clearance[self.grid.cell(x, y)] > 0.75:
-                return x, y, float(self.rng.uniform(-math.pi, math.pi))
-        raise Unsolvable
+        return robot_start(self.grid, self.rng)
+
+
+def robot_start(grid: NavGrid, rng: np.random.Generator) -> tuple[float, float, float]:
+    """Draw a base pose with room to turn with the arm at rest. Raises `Unsolvable` if there is none."""
+    for _ in range(200):
+        x, y = grid.sample(rng)
+        if grid.tall_clearance[grid.cell(x, y)] > 0.75:
+            return x, y, float(rng.uniform(-math.pi, math.pi))
+    raise Unsolvable
 
 
 def _tidy_house(layout: Layout) -> list[Target]:

@@ -58,6 +58,29 @@ class NavGrid:
                 self._stand(layer, geom, x, y, yaw)
         self._finish()
 
+    @classmethod
+    def of_map(
+        cls,
+        origin: tuple[float, float],
+        cell_m: float,
+        clearance: NDArray[np.float32],
+        tall_clearance: NDArray[np.float32],
+        radius_m: float = NAV_RADIUS_M,
+    ) -> NavGrid:
+        """Return a grid of distances that were measured elsewhere; where the base cannot get to is no free space.
+
+        Raises `ValueError` where there is no free space."""
+        grid = cls.__new__(cls)
+        rows, columns = clearance.shape
+        grid.radius_m, grid.cell_m, grid.origin, grid.shape = radius_m, cell_m, origin, (rows, columns)
+        grid._xs = origin[0] + (np.arange(grid.shape[1], dtype=np.float32) + 0.5) * cell_m
+        grid._ys = origin[1] + (np.arange(grid.shape[0], dtype=np.float32) + 0.5) * cell_m
+        grid.clearance, grid.tall_clearance = clearance.copy(), tall_clearance
+        grid._finish()
+        grid.clearance[grid.free & ~grid.largest_component] = 0.0
+        grid._finish()
+        return grid
+
     def with_boxes(self, boxes: Iterable[OrientedBox], radius_m: float | None = None) -> NavGrid:
         """A copy in which oriented rectangles (opened doors and drawers) are obstacles, too; perhaps for a robot of
         another radius."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hab.episodes import scene_seed
-from hab.layout import SPLIT_SEEDS
+from hab.episodes import apartments
 
 EPISODES = {"train": 100_000, "val": 1_000, "test": 1_000}
 """Episode indices that are drawn from: of val and test as many as HAB's data sets have per scenario."""
@@ -31,12 +30,14 @@ class EpisodeSampler:
         favoured: Collection[int] = (),
         share: float = 0.0,
     ) -> None:
-        scene_seed(split, index or 0)  # says so if there is no such split or episode
+        seeds, rounds = apartments(split)  # says so if there is no such split
+        if index is not None and index < 0:
+            raise ValueError(f"index={index}: episodes are numbered from 0")
         self._index = index
-        self._apartments = len(SPLIT_SEEDS[split])
-        self._rounds = EPISODES[split] // self._apartments
+        self._apartments = len(seeds)
+        self._rounds = rounds or EPISODES[split] // self._apartments
         numbers = np.arange(self._apartments)
-        of_favour = np.isin(SPLIT_SEEDS[split], list(favoured))
+        of_favour = np.isin(seeds, list(favoured))
         self._pools, self._share = (numbers[~of_favour], numbers[of_favour]), share
         self._draws = self._apartment = 0
         self._retries = retries

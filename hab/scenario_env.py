@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hab import IDS
 from hab.actions import SIZES, Action, action_space, stop_called
 from hab.backend import make_simulator
-from hab.episodes import SCENARIOS, make_episode
+from hab.episodes import SCENARIOS, TARGETS, make_episode
 from hab.measures import PLACED_M
 from hab.observation_sets import DEFAULT
 from hab.sampler import EpisodeSampler
@@ -28,7 +28,6 @@ MAX_STEPS = 7500
 SUCCESS_REWARD = 100.0
 PLACED_LOOSELY_M = 0.3
 """Radius of habitat's PDDL predicate `object_at`, recorded beside the papers' 0.15 m."""
-TARGETS = {"tidy_house": 5, "prepare_groceries": 3, "set_table": 2}
 
 
 class ScenarioEnv(gymnasium.Env[Any, Any]):

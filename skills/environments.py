@@ -20,6 +20,6 @@ for _skill in TASKS:
         task_class(_skill)
 
 
-def make_training_env(skill: str, **task: Any) -> gymnasium.Env[Any, Any]:
+def make_training_env(skill: str, split: str = "train", **task: Any) -> gymnasium.Env[Any, Any]:
     """Return a skill's task (the arguments: skills/task.py) on its training starts."""
-    return make_env(skill, split="train", **task)
+    return make_env(skill, split=split, **task)

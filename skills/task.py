@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hab import sensors
 from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.backend import make_simulator
-from hab.episodes import SPLITS, Unsolvable, load_scene, scene_seed
+from hab.episodes import Unsolvable, load_scene, scene_seed, split_number
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import ForceSum, rest_distance
 from hab.nearby import AROUND_SIZE, Nearby
@@ -32,7 +32,7 @@ from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills import recorded
-from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
+from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, Progress, SkillSpec, arm_to_rest, taken_at
 from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
@@ -127,7 +127,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     force_pen_per_n: ClassVar[float] = FORCE_PEN_PER_N
     force_sum_max_n: float = math.inf
     """Rises of the contact force may add up to so much, or the episode ends."""
-    oracle: ClassVar[Callable[[bool], SkillPolicy] | None] = None
+    oracle: ClassVar[type[Any] | None] = None
     """Makes its oracle, given whether that may drive; None: it has none."""
     chain_steps: ClassVar[int] = 0
     """Control steps that a plan grants it; 0: `max_steps`."""
@@ -249,7 +249,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     # -- in a plan (docs/hab.md, "Planning"): for skills that plans are made of ----------------------------------------
 
     @classmethod
-    def spec(cls) -> SkillSpec:
+    def chain_spec(cls) -> SkillSpec:
         """Return it as the chain sees it."""
         return SkillSpec(cls.skill, cls.chain_steps or cls.max_steps, cls.action_parts(True), cls.ended, cls.achieved)
 
@@ -380,7 +380,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def _lay_out(self, index: int) -> None:
         """Find start state `index` and put the simulator there: a pure function of skill, variant, split and index."""
         scene = load_scene(scene_seed(self.split, index))
-        variant = [self.number, int(self.base_movement), SPLITS.index(self.split), index]
+        variant = [self.number, int(self.base_movement), split_number(self.split), index]
         # With recordings, the apartment says which kind it is (hab/sampler.py).
         chain = not self._recorded and np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
         kind: StartKind = "chain" if chain else self._starts

@@ -22,7 +22,7 @@ SWITCHES = (GRIP, STOP)
 def env_factory(skill: str, **task: Any) -> MakeEnv:
     """Return what makes the skill's training environment (`task`: skills/task.py); picklable, and free of torch."""
     if task.get("obs", DEFAULT) == DEPTH:
-        return partial(make_env, skill, split="train", **task)
+        return partial(make_env, skill, **{"split": "train", **task})
     from skills.environments import make_training_env  # loads MuJoCo
 
     return partial(make_training_env, skill, **task)

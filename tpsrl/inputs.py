@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from hab.backend import PLANAR, unavailable
-from hab.episodes import SCENARIOS
+from hab.episodes import SCENARIOS, data_split
 from skills import always_drives
 
 if TYPE_CHECKING:
@@ -111,6 +111,32 @@ def check_simulator(key: str, name: str) -> None:
         raise BadInput(f"{key}={name}: {error}") from error
     if reason:
         raise BadInput(f"{key}={name}: {reason}")
+
+
+def check_data_is_played(key: str, simulator: str) -> None:
+    """Refuse a folder of Habitat data for another simulator."""
+    if simulator != "habitat":
+        raise BadInput(f"--data: is played on habitat-sim alone, and {key}={simulator}; add --sim habitat")
+
+
+def checked_data(name: str, folder: Path, split: str, episodes: int = 1) -> str:
+    """Return what a split of a folder of Habitat data is called (`data_split`).
+
+    Refuses one without so many episodes of a scenario or a skill, or without what it takes to play the first."""
+    from hab.habitat.assets import DataError
+    from hab.habitat.official import check_playable, data_folder, read_episode
+
+    data = data_folder(str(folder), split)
+    scenario = name if name in SCENARIOS else SCENARIOS[0]
+    try:
+        held = len(data.raw(name)) if name in SCENARIOS else data.starts
+        if episodes > held:
+            raise BadInput(f"--data: {folder} holds {held} {split} episodes of {name}, numbered from 0")
+        check_playable(data, scenario)
+        read_episode(data, scenario, 0)
+    except DataError as error:
+        raise BadInput(f"--data: {error}") from error
+    return data_split(split, str(folder.resolve()))
 
 
 def check_somebody_sees(obs: str | None, skills: str) -> None:

@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from eval.model_card import CardError, keep_facts
 from hab.backend import PLANAR
+from hab.episodes import data_split
 from hab.observation_sets import CRITIC_KEYS, DEPTH, LASER, OBSERVATION_SETS
 from planner.zoo import CLONED, CONFIG, WEIGHTS, ZOO, ZooError, run_entry
 from pql_core.trainer import PqlTrainer
@@ -30,7 +31,7 @@ from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.starts import STARTS
 from skills.trained import is_critics, without_critic
 from skills.training import env_factory, fit_policy
-from tpsrl.inputs import BadInput, Failure, check_simulator
+from tpsrl.inputs import BadInput, Failure, check_data_is_played, check_simulator, checked_data
 from tpsrl.progress import demonstration_progress
 from ver_core.checkpoint import CheckpointError
 from ver_core.config import PolicyConfig
@@ -67,6 +68,8 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     """Train, print what came of it, and return that. Raises `BadInput`, `RenderingUnavailable` or `Failure`."""
     if config.chain_states:  # a resume may be asked for from elsewhere
         config = replace(config, chain_states=str(Path(config.chain_states).resolve()))
+    if config.data:
+        config = replace(config, data=str(Path(config.data).resolve()))
     _check_task(config)
     config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs, config.nav))
     if config.initial_weights:
@@ -88,6 +91,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "chain_states": config.chain_states,
         "retries": config.retries,
         "sim": config.sim,
+        "split": data_split("train", config.data) if config.data else "train",
         "critic_keys": tuple(key for key in CRITIC_KEYS if key in config.policy.critic_keys),
     }
     make_env = env_factory(config.skill, **task)
@@ -251,6 +255,11 @@ def _check_task(config: TrainSkillConfig) -> None:
     ):
         if value not in choices:
             raise BadInput(f"{key}={value}: choose from {', '.join(choices)}")
+    if config.data:
+        check_data_is_played("sim", config.sim)
+        checked_data(config.skill, Path(config.data), "train")
+        if config.chain_states:
+            raise BadInput("chain_states: were recorded in our apartments, not in those of --data; leave it out")
     check_simulator("sim", config.sim)
     if config.sim == PLANAR and (config.skill != "navigate" or config.obs != LASER):
         raise BadInput(f"sim={PLANAR}: moves the base alone and draws no images: for navigate with --obs {LASER}")

@@ -32,7 +32,7 @@ from hab.mujoco.build import (
 )
 from hab.objects import OBJECTS
 from hab.openings import link_to_world, rotated
-from hab.scene import Articulation, Furniture, Geom, Quat, Rgba, Scene, Vec3, volume
+from hab.scene import Articulation, Furniture, Geom, Quat, Receptacle, Rgba, Scene, Vec3, volume
 
 DATASET = "tpsrl.scene_dataset_config.json"
 PHYSICS = "physics_config.json"
@@ -48,6 +48,8 @@ _FLOORS: dict[str, Rgba] = {
     "tile_floor": (0.71, 0.69, 0.65, 1.0),
 }
 """The mean colours of the floors' textures in MuJoCo."""
+_ANNOTATED, _ANNOTATED_M = "receptacle_aabb_", 0.1
+"""What names of annotated boxes over surfaces begin with, as ReplicaCAD's; how high they are, at most."""
 _STEP_S = 0.008
 _OPENING_PER_S = 0.3
 """m or rad: how fast a drawer or a door is drawn."""
@@ -82,6 +84,15 @@ def handle_offset(articulation: Articulation) -> Vec3:
     return to_habitat(np.subtract(articulation.handle_pos, articulation.anchor))
 
 
+def receptacle_name(scene: Scene, receptacle: Receptacle) -> str:
+    """Return what habitat-lab calls a receptacle (`Receptacle.unique_name`)."""
+    owner = "stage"
+    if receptacle.articulation:
+        kind = scene.articulation(receptacle.articulation).kind
+        owner = f"{articulated_name(kind, scene.seed)}_:0000"
+    return f"{owner}|{_ANNOTATED}{receptacle.name}"
+
+
 def write_dataset(folder: Path) -> None:
     """Write what all apartments share: the dataset's description and the objects."""
     paths = {
@@ -94,16 +105,7 @@ def write_dataset(folder: Path) -> None:
         folder / DATASET,
         {key: {"paths": {extension: [place]}} for key, (extension, place) in paths.items()} | {"navmesh_instances": {}},
     )
-    _write_json(
-        folder / PHYSICS,
-        {  # habitat's own defaults
-            "physics_simulator": "bullet",
-            "timestep": _STEP_S,
-            "gravity": [0, -9.8, 0],
-            "friction_coefficient": 0.4,
-            "restitution_coefficient": 0.1,
-        },
-    )
+    write_physics(folder / PHYSICS)
     for name, model in OBJECTS.items():
         solid = [geom for geom in model.geoms if geom.collides]
         write_glb(folder / "objects" / f"{name}.glb", [geom_part(geom) for geom in model.geoms])
@@ -125,6 +127,20 @@ def write_dataset(folder: Path) -> None:
                 "requires_lighting": True,
             },
         )
+
+
+def write_physics(file: Path) -> None:
+    """Write habitat's own defaults of the physics."""
+    _write_json(
+        file,
+        {
+            "physics_simulator": "bullet",
+            "timestep": _STEP_S,
+            "gravity": [0, -9.8, 0],
+            "friction_coefficient": 0.4,
+            "restitution_coefficient": 0.1,
+        },
+    )
 
 
 def write_apartment(folder: Path, scene: Scene) -> None:
@@ -149,6 +165,7 @@ def write_apartment(folder: Path, scene: Scene) -> None:
             "friction_coefficient": _FRICTION,
             "restitution_coefficient": 0.0,
             "requires_lighting": True,
+            "user_defined": _annotations([r for r in scene.receptacles if not r.articulation], np.eye(4)),
         },
     )
     instances = []
@@ -194,12 +211,17 @@ def _write_articulated(folder: Path, scene: Scene, kind: str) -> tuple[Vec3, Qua
     name = articulated_name(kind, scene.seed)
     place = folder / "urdf" / name
     links = [base]
+    surfaces: dict[str, Any] = {}
     for i in range(count):
         part = by_joint.get(i)
         if part is None:
             links.append(Link(f"unused_{i}_link", "base", "prismatic", limits=(0.0, 1e-4)))
         else:
             links.append(_moving(place, part, inverse))
+            # What lies in the fridge stays where it is when its door opens.
+            parent, frame = (links[-1], _link_frame(part)) if kind == "cabinet" else (base, matrix(root, turn))
+            inside = [r for r in scene.receptacles if r.articulation == part.name]
+            surfaces |= _annotations(inside, np.linalg.inv(frame).astype(np.float64), parent.name)
     write_urdf(place / f"{name}.urdf", name, links, furniture=True)
     _write_json(
         place / f"{name}.ao_config.json",
@@ -209,14 +231,39 @@ def _write_articulated(folder: Path, scene: Scene, kind: str) -> tuple[Vec3, Qua
             "inertia_source": "urdf",
             "link_order": "urdf_order",
             "render_mode": "link_visuals",
+            "user_defined": surfaces,
         },
     )
     return root, turn
 
 
+def _annotations(receptacles: Sequence[Receptacle], to_frame: NDArray[np.float64], link: str = "") -> dict[str, Any]:
+    """Return the boxes over surfaces as habitat-lab's `parse_receptacles_from_user_config` reads them.
+
+    They lie in the frame that `to_frame` (4, 4) takes habitat's world to: quarter turns of the apartment's axes."""
+    boxes: dict[str, Any] = {}
+    for receptacle in receptacles:
+        x, y, z = receptacle.center
+        high = min(_ANNOTATED_M, receptacle.clearance_m) / 2.0
+        half = np.array((receptacle.half_extents[0], high, receptacle.half_extents[1]))
+        center = to_frame @ np.array((*to_habitat((x, y, z + high)), 1.0))
+        turn = to_frame[:3, :3] @ matrix((0.0, 0.0, 0.0), yaw_quat(receptacle.yaw))[:3, :3]
+        boxes[f"{_ANNOTATED}{receptacle.name}"] = {
+            "position": center[:3].round(9).tolist(),
+            "scale": (np.abs(turn.round(6)) @ half).round(9).tolist(),  # half its sides
+            **({"parent_link": link} if link else {}),
+        }
+    return boxes
+
+
+def _link_frame(part: Articulation) -> NDArray[np.float64]:
+    """Return where a drawer's or a door's link is in habitat's world (4, 4), closed."""
+    return matrix(to_habitat(link_to_world(part, 0.0, part.anchor)), yaw_quat(part.yaw))
+
+
 def _moving(place: Path, part: Articulation, inverse: NDArray[np.floating]) -> Link:
     """Return a drawer or a door, its frame's origin on its joint."""
-    pose = inverse @ matrix(to_habitat(link_to_world(part, 0.0, part.anchor)), yaw_quat(part.yaw))
+    pose = inverse @ _link_frame(part)
     x, y, z = part.anchor
     geoms = [replace(g, pos=(g.pos[0] - x, g.pos[1] - y, g.pos[2] - z)) for g in part.geoms]
     solid = [geom for geom in geoms if geom.collides]

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hab.episodes import SCENARIOS, Episode, Target, lies_on, load_scene, make_episode
+from hab.episodes import SCENARIOS, Episode, lies_on, load_scene, make_episode
 from hab.habitat import apartments
-from hab.habitat.frames import from_habitat, matrix, to_habitat, yaw_quat
+from hab.habitat.frames import matrix, to_habitat, yaw_quat
 from hab.habitat.lab import CONFIGS
 from hab.objects import by_kind, object_kind
-from hab.scene import Receptacle, Scene, Vec3
+from hab.scene import Scene, Vec3
 
 MARKER = "cab_push_point_{}"
 TASK_MARKER = MARKER.format(5)
@@ -118,7 +116,11 @@ def habitat_episode(episode: Episode, number: int, dataset: str, labels: tuple[s
         ),
         "target_receptacles": [_receptacle(scene, t.start_receptacle) for t in episode.targets],
         "goal_receptacles": [_receptacle(scene, t.goal_receptacle) for t in episode.targets],
-        "name_to_receptacle": {},  # of receptacles annotated in the scene dataset, and ours has none
+        "name_to_receptacle": {
+            named[name]: apartments.receptacle_name(scene, lies)
+            for name, (position, _) in episode.objects.items()
+            if (lies := lies_on(scene, position)) is not None
+        },
     }
 
 
@@ -141,54 +143,6 @@ def write_episodes(folder: Path, split: str, indices: list[int], dataset: str) -
         content = json.dumps({"episodes": made}, separators=(",", ":")).encode()
         files[name].write_bytes(gzip.compress(content, mtime=0))
     return files
-
-
-def read_episode(file: Path, number: int) -> Episode:
-    """Return an episode of an exported file as ours, from what habitat-lab would read: poses, targets and joints.
-
-    Raises `ValueError` where the file has no such episode, or one that is not of our apartments.
-    """
-    episodes = json.loads(gzip.decompress(file.read_bytes()))["episodes"]
-    if not 0 <= number < len(episodes):
-        raise ValueError(f"{file} holds the episodes 0 to {len(episodes) - 1}, not {number}")
-    fields = episodes[number]
-    ours = fields["info"].get("tpsrl")
-    if ours is None:
-        raise ValueError(f"{file}: episode {number} plays in {fields['scene_id']}, which is no apartment of ours")
-    scene = load_scene(int(fields["scene_id"].removeprefix(apartments.scene_name(0)[:-1])))
-    objects: dict[str, tuple[Vec3, float]] = {}
-    kinds: Counter[str] = Counter()
-    for config, pose in fields["rigid_objs"]:
-        ahead = from_habitat([pose[row][0] for row in range(3)])  # the object's own x axis
-        kind = config.removesuffix(".object_config.json")
-        kinds[kind] += 1
-        objects[f"{kind}-{kinds[kind]}"] = _place(pose), math.atan2(ahead[1], ahead[0])
-    ours_of = {other: name for name, other in handles(objects).items()}
-    joints = {}
-    for part in scene.articulations:
-        states = fields["ao_states"].get(handle(apartments.articulated_name(part.kind, scene.seed)), {})
-        if (state := states.get(str(apartments.joint_index(part)))) is not None:
-            joints[part.name] = float(state)
-    targets = []
-    for held, pose in fields["targets"].items():
-        name, goal = ours_of[held], _place(pose)
-        start = objects[name][0]
-        targets.append(Target(name, _under(scene, start).name, _under(scene, goal).name, start, goal))
-    x, y, _ = from_habitat(fields["start_position"])
-    _, turn, _, w = fields["start_rotation"]
-    robot = (x, y, 2.0 * math.atan2(turn, w))
-    return Episode(ours["scenario"], ours["split"], ours["index"], scene.seed, robot, objects, joints, tuple(targets))
-
-
-def _place(pose: list[list[float]]) -> Vec3:
-    return from_habitat([pose[row][3] for row in range(3)])
-
-
-def _under(scene: Scene, position: Vec3) -> Receptacle:
-    """Return the surface on which something lies. Raises `ValueError` where there is none."""
-    if (found := lies_on(scene, position)) is None:
-        raise ValueError(f"nothing in apartment {scene.seed} is under {position}")
-    return found
 
 
 def _receptacle(scene: Scene, name: str) -> list[str | int]:

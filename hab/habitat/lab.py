@@ -10,6 +10,7 @@ import io
 import logging
 import os
 import warnings
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,27 @@ def missing() -> str:
     return ""
 
 
-def overrides(folder: Path, name: str, split: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Files:
+    """Where habitat-lab finds what it plays."""
+
+    dataset: Path
+    """The scene dataset."""
+    robot: Path
+    physics: Path
+    objects: tuple[Path, ...] = ()
+    """Folders of objects that are not in the scene dataset."""
+    episodes: str = ""
+    """The task's episodes, with {split} for the split's name."""
+
+    @classmethod
+    def of_export(cls, folder: Path, name: str) -> Files:
+        """Return those of a task in a folder of `tpsrl export habitat`."""
+        episodes = str(folder / "episodes" / "{split}" / f"{name}.json.gz")
+        return cls(folder / DATASET, folder / URDF, folder / PHYSICS, (), episodes)
+
+
+def overrides(files: Files, split: str) -> dict[str, Any]:
     """Return what we set in habitat-lab's configuration of a task, by key.
 
     The base is as fast as ours: habitat-lab integrates one physics step per control step, so its speeds are scaled.
@@ -62,15 +83,15 @@ def overrides(folder: Path, name: str, split: str) -> dict[str, Any]:
     agent = "habitat.simulator.agents.main_agent"
     ratio = PHYSICS_HZ / CONTROL_HZ
     return {
-        "habitat.dataset.data_path": str(folder / "episodes" / "{split}" / f"{name}.json.gz"),
-        "habitat.dataset.scenes_dir": str(folder),
+        "habitat.dataset.data_path": files.episodes,
+        "habitat.dataset.scenes_dir": str(files.dataset.parent),
         "habitat.dataset.split": split,
-        "habitat.simulator.scene_dataset": str(folder / DATASET),
-        "habitat.simulator.habitat_sim_v0.physics_config_file": str(folder / PHYSICS),
-        "habitat.simulator.additional_object_paths": [],  # ours are in the dataset
+        "habitat.simulator.scene_dataset": str(files.dataset),
+        "habitat.simulator.habitat_sim_v0.physics_config_file": str(files.physics),
+        "habitat.simulator.additional_object_paths": [str(place) for place in files.objects],
         "habitat.simulator.concur_render": False,
         "habitat.simulator.habitat_sim_v0.gpu_device_id": _gpu(),
-        f"{agent}.articulated_agent_urdf": str(folder / URDF),
+        f"{agent}.articulated_agent_urdf": str(files.robot),
         f"{agent}.joint_start_noise": 0.0,
         f"{agent}.sim_sensors.head_depth_sensor.width": robot.DEPTH_SIZE,
         f"{agent}.sim_sensors.head_depth_sensor.height": robot.DEPTH_SIZE,
@@ -80,7 +101,7 @@ def overrides(folder: Path, name: str, split: str) -> dict[str, Any]:
     }
 
 
-def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = None, colour: bool = False) -> Any:
+def compose(files: Files, name: str, split: str, more: dict[str, Any] | None = None, colour: bool = False) -> Any:
     """Return habitat-lab's configuration of a scenario or skill with our overrides, and `more` of them.
 
     `colour`: with a colour sensor, without which no colour picture can be had later. It takes habitat-sim six seconds
@@ -96,7 +117,7 @@ def compose(folder: Path, name: str, split: str, more: dict[str, Any] | None = N
     # It would take an apartment without a ceiling for outdoors, and start the robot on top of furniture, too.
     rearrange_sim.get_largest_island_index = lambda mesh, sim, **_: navmesh_utils.get_largest_island_index(mesh, sim)
     _meet_older_habitat_sim()
-    settings = {**overrides(folder, name, split), **(more or {})}
+    settings = {**overrides(files, split), **(more or {})}
     third = "habitat.simulator.agents.main_agent.sim_sensors.third_rgb_sensor"
     if colour:
         settings |= {f"{third}.width": 1, f"{third}.height": 1}

@@ -12,7 +12,8 @@ from hab.habitat.apartments import DATASET, PHYSICS, scene_name
 
 def write_navmeshes(folder: Path, seeds: Sequence[int], split: str) -> None:
     """Write a navigation mesh of each exported apartment and name them in the dataset; needs `lab.missing() == ""`."""
-    agent = lab.compose(folder, "tidy_house", split).habitat.simulator.agents.main_agent
+    files = lab.Files.of_export(folder, "tidy_house")
+    agent = lab.compose(files, "tidy_house", split).habitat.simulator.agents.main_agent
     import habitat_sim
 
     settings = habitat_sim.NavMeshSettings()
@@ -20,18 +21,18 @@ def write_navmeshes(folder: Path, seeds: Sequence[int], split: str) -> None:
     settings.agent_radius, settings.agent_height = agent.radius, agent.height
     settings.agent_max_climb, settings.agent_max_slope = agent.max_climb, agent.max_slope
     settings.include_static_objects = True
-    files = {}
+    meshes = {}
     for seed in seeds:
         name = scene_name(seed)
         with habitat_sim.Simulator(_unseen(folder, name)) as sim:
             if not sim.recompute_navmesh(sim.pathfinder, settings):
                 raise RuntimeError(f"habitat-sim made no navigation mesh of {name}")
-            files[name] = f"navmeshes/{name}.navmesh"
+            meshes[name] = f"navmeshes/{name}.navmesh"
             (folder / "navmeshes").mkdir(exist_ok=True)
-            sim.pathfinder.save_nav_mesh(str(folder / files[name]))
+            sim.pathfinder.save_nav_mesh(str(folder / meshes[name]))
         _set(folder / "scenes" / f"{name}.scene_instance.json", "navmesh_instance", name)
     # Last: habitat-sim would look for what is named here and not yet there.
-    _set(folder / DATASET, "navmesh_instances", files)
+    _set(folder / DATASET, "navmesh_instances", meshes)
 
 
 def _unseen(folder: Path, name: str) -> object:

@@ -1,19 +1,16 @@
 """habitat-lab's robot, actions and physics as a `hab.simulator.Simulator`.
 
-The apartments are ours, exported on first use (`hab.habitat.export`), so that an episode is the same one in both
-simulators. What is habitat-lab's own: Bullet, a base that is moved rather than driven and is kept on the navigation
-mesh, motors without torque limits of the manufacturer's, and suction that ends only beyond 15 cm.
+The apartments are ours, exported on first use, so that an episode is the same one in both simulators; or those of a
+folder of Habitat data (`hab.habitat.played`). What is habitat-lab's own: Bullet, a base that is moved rather than
+driven and is kept on the navigation mesh, motors without torque limits of the manufacturer's, and suction that ends
+only beyond 15 cm.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,20 +19,18 @@ from numpy.typing import NDArray
 from hab import robot
 from hab.actions import ARM, BASE, CONTROL_HZ, GRIP, Action
 from hab.episodes import Episode, load_grid, load_scene
-from hab.habitat import apartments, lab
+from hab.habitat import lab
 from hab.habitat.camera import ThirdPerson, read_camera
-from hab.habitat.episodes import FRIDGE_MARKER, LABELS, habitat_episode, handles
-from hab.habitat.fetch import CUP_CENTRE_M, write_fetch
+from hab.habitat.fetch import CUP_CENTRE_M
 from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat, to_habitat
+from hab.habitat.played import Played
+from hab.habitat.played import played as played_as
 from hab.mujoco.rays import ray_directions
 from hab.objects import held_pose, is_object
 from hab.robot import BASE_MAX_M_S, BASE_MAX_RAD_S
 from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError, Snapshot
 
-CACHE_VARIABLE = "TPSRL_HABITAT_CACHE"
-_CACHE_FORMAT = 5
-"""Raise it when what is exported changes, or apartments written before would go on being played."""
 _FREE_EFFORT = (0.13, 0.57)
 """Share of their force with which the embedded robot's drives keep it going, and turning, at full speed: habitat-lab's
 base has none, and a policy that feels nothing while it drives has never met that."""
@@ -43,12 +38,6 @@ _TOUCHING_M = 0.0
 """Contacts nearer than this count as such; Bullet reports pairs that are merely close, too."""
 _LASER_RAYS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1)) @ TO_HABITAT.T
 _HEAD_RAYS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD) @ TO_HABITAT.T
-
-
-def cache_folder() -> Path:
-    """Return where exported apartments are kept: `TPSRL_HABITAT_CACHE`, or a folder of the user's cache."""
-    named = os.environ.get(CACHE_VARIABLE)
-    return Path(named) if named else Path.home() / ".cache" / "tpsrl" / "habitat"
 
 
 class HabitatSimulator:
@@ -61,7 +50,7 @@ class HabitatSimulator:
         self.force_n = 0.0
         self.path_m = 0.0
         self.dropped = False
-        self._folder = Path()
+        self._data = ""
         self._env: Any = None
         self._config: Any = None
         self._stepped = False
@@ -71,24 +60,29 @@ class HabitatSimulator:
 
     def reset(self, episode: Episode) -> None:
         """Lay the episode out."""
+        played = played_as(episode)
         self.episode, self.scene = episode, load_scene(episode.scene_seed)
+        if episode.data:  # its apartment is not told which objects an episode has
+            self.scene = replace(self.scene, objects=tuple(played.poses))
         self.nav = load_grid(episode.scene_seed)
-        self._folder = self._exported(episode.scene_seed)
-        made = self._habitat_episode(episode)
+        made = self._habitat_episode(played)
         # What Bullet remembers of contacts would make the same actions lead elsewhere, so no episode follows another in
-        # the same world; it takes 0.3 s.
-        if self._stepped:
+        # the same world; it takes 0.3 s. Nor one of other data: objects and robot are read once.
+        if self._stepped or self._data != episode.data:
             self.close()
+        if self._data != episode.data:
+            self._config = None
         if self._env is None:
-            self._start(made)
+            self._data = episode.data
+            self._start(made, played.files)
         self._env.current_episode = made
         with self._writable(self._config):
             self._config.simulator.scene_dataset = made.scene_dataset_config
         self._env.reconfigure(self._config)
         self._env.task.reset(made, fetch_observations=False)
-        self._find()
-        for name, (position, yaw) in episode.objects.items():
-            self._put(name, position, (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)))
+        self._find(played)
+        for name, (position, quat) in played.poses.items():
+            self._put(name, position, quat)
         for articulation in self.scene.articulations:
             self._set_joint(articulation.name, episode.joints.get(articulation.name, 0.0))
         self._view = ThirdPerson(self._sim)
@@ -291,30 +285,12 @@ class HabitatSimulator:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _exported(self, seed: int) -> Path:
-        """Return the folder of an apartment's export, written now if it was not before.
-
-        Each has a folder of its own: habitat-sim reads a dataset's folders once, when it first meets them.
-        """
-        folder = cache_folder() / f"format_{_CACHE_FORMAT}" / apartments.scene_name(seed)
-        if not folder.is_dir():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder.parent) as made:
-                apartments.write_dataset(Path(made) / "new")
-                write_fetch(Path(made) / "new")
-                apartments.write_apartment(Path(made) / "new", self.scene)
-                with contextlib.suppress(OSError):  # another process was first
-                    (Path(made) / "new").rename(folder)
-        return folder
-
-    def _habitat_episode(self, episode: Episode) -> Any:
+    def _habitat_episode(self, played: Played) -> Any:
         from habitat.datasets.rearrange.rearrange_dataset import RearrangeEpisode
 
-        bare = replace(episode, joints={})  # joints are set directly
-        fields = habitat_episode(bare, 0, str(self._folder / apartments.DATASET), LABELS[episode.scenario])
-        return RearrangeEpisode(**fields)
+        return RearrangeEpisode(**played.fields)
 
-    def _start(self, episode: Any) -> None:
+    def _start(self, episode: Any, files: lab.Files) -> None:
         """Make habitat-lab's environment: an empty task, with HAB's robot, actions and simulator."""
         lab.quiet()  # before habitat-lab is imported
         import habitat
@@ -331,7 +307,7 @@ class HabitatSimulator:
                 # MuJoCo's slides along what it drives against.
                 "habitat.simulator.habitat_sim_v0.allow_sliding": True,
             }
-            self._config = lab.compose(self._folder, "tidy_house", "val", empty, self._films).habitat
+            self._config = lab.compose(files, "tidy_house", "val", empty, self._films).habitat
             with read_write(self._config):
                 self._config.task.measurements = {}
                 self._config.task.lab_sensors = {}
@@ -343,20 +319,17 @@ class HabitatSimulator:
         self._env = habitat.Env(self._config, dataset=dataset)
         self._sim = self._env.sim
 
-    def _find(self) -> None:
+    def _find(self, played: Played) -> None:
         """Look up the parts of the world by our names."""
         manager = self._sim.get_rigid_object_manager()
-        self._objects = {
-            name: manager.get_object_by_handle(other) for name, other in handles(self.episode.objects).items()
-        }
+        self._objects = {name: manager.get_object_by_handle(other) for name, other in played.handles.items()}
         self._names = {found.object_id: name for name, found in self._objects.items()}
         self._robot, self._grasp = self._sim.articulated_agent, self._sim.grasp_mgr
         self._mine = {self._robot.get_robot_sim_id(), *self._robot.sim_obj.link_object_ids}
         self._markers = dict(self._sim.get_all_markers())
-        links = {m["params"]["link"]: m["name"] for m in self._env.current_episode.markers}
-        self._marker_names = {a.name: links[apartments.link_name(a)] for a in self.scene.articulations}
+        self._marker_names = played.markers
         self._articulation_of = {marker: name for name, marker in self._marker_names.items()}
-        assert FRIDGE_MARKER in self._markers
+        assert set(self._articulation_of) <= set(self._markers)
 
     def _put(self, name: str, position: Sequence[float], quat: Quat) -> None:
         found = self._objects[name]

@@ -47,7 +47,7 @@ class HabitatTask(gymnasium.Env[Any, Any]):
             raise FileNotFoundError(f"{file} is missing: tpsrl export habitat {folder} --split {split} writes it")
         self.name, self.split, self._films = name, split, films
         self._sampler = EpisodeSampler(split, index)
-        config = lab.compose(folder, name, split, colour=films)
+        config = lab.compose(lab.Files.of_export(folder, name), name, split, colour=films)
         from habitat.core.environments import RLTaskEnv
 
         self._env = RLTaskEnv(config.habitat)

@@ -28,7 +28,7 @@ from hab.habitat.data import DATASETS
 from hab.habitat.episodes import handle
 from hab.habitat.export import export
 from hab.habitat.frames import to_habitat
-from hab.habitat.simulator import CACHE_VARIABLE
+from hab.habitat.played import CACHE_VARIABLE
 from hab.mujoco.build import DOOR_DAMPING, DOOR_FRICTION, DRAWER_DAMPING, DRAWER_FRICTION, ROLLING_M
 from hab.objects import OBJECTS
 from hab.scenario_env import ScenarioEnv
@@ -464,7 +464,7 @@ def test_habitat_lab_has_what_we_set() -> None:
     for file in lab.CONFIGS.values():
         assert (folder / file).is_file()
     fields = set(re.findall(r"^    (\w+):", (folder / "default_structured_configs.py").read_text(), re.M))
-    for key in lab.overrides(Path("x"), "pick", "val"):
+    for key in lab.overrides(lab.Files.of_export(Path("x"), "pick"), "val"):
         leaf = key.rsplit(".", 1)[1]
         assert leaf in fields, key
     stop = folder / "habitat" / "task" / "rearrange" / "actions" / "fetch_suction_arm_base_stop.yaml"

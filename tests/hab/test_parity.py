@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hab import robot
 from hab.habitat import lab
-from hab.habitat.simulator import CACHE_VARIABLE
+from hab.habitat.played import CACHE_VARIABLE
 
 pytestmark = pytest.mark.skipif(bool(lab.missing()), reason=lab.missing())
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from hab.backend import unavailable
-from tpsrl.inputs import BadInput, Failure
+from hab.episodes import SCENARIOS, SPLITS
+from tpsrl.inputs import BadInput, Failure, Name
 
 
 @click.group("data")
@@ -40,3 +41,36 @@ def data_habitat_command(folder: Path, run: bool) -> None:
         raise BadInput(f"--run: {reason}")
     if code := subprocess.run(command, check=False).returncode:
         raise Failure(f"habitat-sim's downloader ended with exit code {code}: {shlex.join(command)}")
+
+
+@data_group.command("check")
+@click.argument("folder", metavar="DIR", type=Path)
+@click.option("--split", default="val", show_default=True, type=Name("split", SPLITS))
+def check_data_command(folder: Path, split: str) -> None:
+    """Read every apartment and episode of a folder of Habitat data, as --data DIR does, and say what is in it.
+
+    It takes no habitat-sim. What cannot be used is one line, and exit code 2.
+    """
+    from hab.habitat.assets import DataError
+    from hab.habitat.official import check_playable, data_folder, read_episode
+    from tpsrl.progress import count_progress
+
+    data = data_folder(str(folder), split)
+    there = [scenario for scenario in SCENARIOS if data.has(scenario)]
+    try:
+        if not there:
+            data.episode_file(SCENARIOS[0])
+        for scenario in there:
+            check_playable(data, scenario)
+            count = len(data.raw(scenario))
+            with count_progress(scenario, count) as done:
+                for index in range(count):
+                    read_episode(data, scenario, index)
+                    done()
+            click.echo(f"{scenario}: {count} episodes in {len(data.scenes(scenario))} apartments")
+        click.echo(f"skills: {data.starts} start states" if len(there) == len(SCENARIOS) else _ALL_THREE)
+    except DataError as error:
+        raise BadInput(str(error)) from error
+
+
+_ALL_THREE = f"skills: none can be played or trained; that takes episodes of {', '.join(SCENARIOS)}"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hab.episodes import SCENARIOS, SPLITS
+from hab.episodes import SCENARIOS, SPLITS, split_name
 from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import OBSERVATION_SETS
 from planner.state import STATES
 from skills import TASKS
-from tpsrl.inputs import BadInput, Name, check_options_apply
+from tpsrl.inputs import BadInput, Name, check_data_is_played, check_options_apply, checked_data
 
 if TYPE_CHECKING:
     from configs.schema import EvalConfig
@@ -28,6 +28,14 @@ obs_option = click.option(
     "--obs",
     type=Name("observation set", tuple(OBSERVATION_SETS)),
     help="What the skills have to see; as the override sim.obs=…. Default: each as it is, laser before laser+map.",
+)
+
+
+data_option = click.option(
+    "--data",
+    type=Path,
+    metavar="DIR",
+    help="Play the episodes of a folder in the layout of HAB's official data (docs/habitat.md); with --sim habitat.",
 )
 
 
@@ -48,6 +56,7 @@ def agent_options(command: Command) -> Command:
             "simulator's state (oracle). Default: the paper's chain, planned once.",
         ),
         click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
+        data_option,
         click.option("--sim", help="mujoco or habitat; as the override sim.name=…, whose default is mujoco."),
         obs_option,
     ]
@@ -57,6 +66,7 @@ def agent_options(command: Command) -> Command:
 
 
 def eval_config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) -> EvalConfig:
+    """Return the configuration, checked; with --data, `flags["split"]` becomes what its split is called."""
     from configs.schema import ConfigError, load_eval_config
 
     try:
@@ -64,6 +74,11 @@ def eval_config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) ->
         config = load_eval_config([*overrides, *(f"{key}={value}" for key, value in given.items() if value)])
     except ConfigError as error:
         raise BadInput(str(error)) from error
+    if flags["data"] is not None:
+        check_data_is_played("sim.name", config.sim.name)
+        params = click.get_current_context().params
+        count = params.get("episodes") or params.get("episode", 0) + 1
+        flags["split"] = checked_data(name, flags["data"], flags["split"], count)
     check_options_apply(name, click.get_current_context(), config, flags["skills"])
     return config
 
@@ -114,4 +129,4 @@ def check_rendering(config: EvalConfig) -> None:
 
 
 def film_path(name: str, split: str, index: int) -> Path:
-    return Path("outputs") / f"{name}_{split}_{index}.mp4"
+    return Path("outputs") / f"{name}_{split_name(split)}_{index}.mp4"

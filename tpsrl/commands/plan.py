@@ -17,27 +17,20 @@ from tpsrl.inputs import BadInput, Name
 @click.option("--episode", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--nav-skill/--no-nav-skill", default=True, help="With the Navigate steps, or without (NoNav).")
 @click.option("--pddl", is_flag=True, help="Print the domain and problem files instead.")
-@click.option("--habitat", "folder", type=Path, metavar="DIR", help="Episode N of a folder of tpsrl export habitat.")
+@click.option("--data", "folder", type=Path, metavar="DIR", help="Episode N of a folder of Habitat data.")
 def plan_command(scenario: str, split: str, episode: int, nav_skill: bool, pddl: bool, folder: Path | None) -> None:
     """Print an episode's plan: ground actions, the skills that play them and the interactions they make."""
     from rich.table import Table
 
-    from hab.episodes import load_scene, make_episode
+    from hab.episodes import data_split, load_scene, make_episode
+    from hab.habitat.assets import DataError
     from planner.problem import problem_pddl
     from planner.task_planner import domain_pddl, plan
 
-    if folder is None:
-        start = make_episode(scenario, split, episode)
-    else:
-        from hab.habitat.episodes import read_episode
-
-        file = folder / "episodes" / split / f"{scenario}.json.gz"
-        if not file.is_file():
-            raise BadInput(f"--habitat: {file} is missing; tpsrl export habitat {folder} --split {split} writes it")
-        try:
-            start = read_episode(file, episode)
-        except ValueError as error:
-            raise BadInput(f"--habitat: {error}") from error
+    try:
+        start = make_episode(scenario, split if folder is None else data_split(split, str(folder)), episode)
+    except DataError as error:
+        raise BadInput(f"--data: {error}") from error
     scene = load_scene(start.scene_seed)
     if pddl:
         click.echo(domain_pddl(nav_skill) + "\n" + problem_pddl(start, scene), nl=False)

@@ -50,6 +50,7 @@ def render_command(
 
 
 def render_episode(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str) -> None:
+    from hab.habitat.assets import DataError
     from hab.scenario_env import MAX_STEPS
     from hab.simulator import SimulationError
     from planner.agent import chain_limits
@@ -78,6 +79,8 @@ def render_episode(name: str, index: int, path: Path, config: EvalConfig, agent:
                 success, rows = render_skill(
                     name, split, index, config.sim.obs, agent, style, path, on_frame, config.sim.name
                 )
+    except DataError as error:
+        raise BadInput(f"--data: {error}") from error
     except SimulationError as error:
         raise Failure(f"{name}, {split} episode {index}: {error}") from error
     write_text(path.with_suffix(".jsonl"), json_lines(rows))

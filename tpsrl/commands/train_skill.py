@@ -17,6 +17,7 @@ from tpsrl.inputs import BadInput, Name, check_resume, check_resumed
 @click.option("--nav/--no-nav", default=True, show_default=True, help="Whether the skill may drive the base.")
 @click.option("--obs", default=DEFAULT, show_default=True, type=Name("observation set", tuple(OBSERVATION_SETS)))
 @click.option("--sim", default="mujoco", show_default=True, help="The simulator.")
+@click.option("--data", type=Path, metavar="DIR", help="Train on a folder of Habitat data (docs/habitat.md).")
 @click.option("--algorithm", default="ver", show_default=True, type=Name("algorithm", ("ver", "pql")))
 @click.option("--steps", type=click.IntRange(min=1), help="Of all environments together: train.total_steps.")
 @click.option("--out", type=Path, metavar="DIR", help="Default: outputs/train/SKILL_nav|nonav_OBS_TIME.")
@@ -27,6 +28,7 @@ def train_skill_command(
     nav: bool,
     obs: str,
     sim: str,
+    data: Path | None,
     algorithm: str,
     steps: int | None,
     out: Path | None,
@@ -39,7 +41,15 @@ def train_skill_command(
     from configs.schema import ConfigError, load_train_config, override_key
     from tpsrl import algorithms
 
-    task = {"skill": skill, "nav": nav, "obs": obs, "sim": sim, "algorithm": algorithm}
+    folder = str(data.resolve()) if data else ""
+    task = {
+        "skill": skill,
+        "nav": nav,
+        "obs": obs,
+        "sim": sim,
+        "data": folder,
+        "algorithm": algorithm,
+    }
     keys = [override_key(override) for override in overrides]
     for key, override in zip(keys, overrides, strict=True):
         if key in (*task, "out"):
@@ -48,7 +58,8 @@ def train_skill_command(
     if steps is not None and total in keys:
         raise BadInput(f"--steps and {total} say the same; give one of them")
     check_resume(resume, out, keys, total)
-    settings = [f"{key}={value}" for key, value in task.items()] + list(overrides)
+    quoted = {**task, "data": "'" + folder.replace("'", "\\'") + "'"}  # a path may have any characters
+    settings = [f"{key}={value}" for key, value in quoted.items()] + list(overrides)
     settings += algorithms.settings(algorithm, overrides, keys, steps)
     try:
         config = load_train_config(settings)
