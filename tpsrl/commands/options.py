@@ -66,7 +66,8 @@ def agent_options(command: Command) -> Command:
 
 
 def eval_config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) -> EvalConfig:
-    """Return the configuration, checked; with --data, `flags["split"]` becomes what its split is called."""
+    """Return the configuration, checked; with --data (ablations have none), `flags["split"]` becomes what its split is
+    called."""
     from configs.schema import ConfigError, load_eval_config
 
     try:
@@ -74,7 +75,7 @@ def eval_config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) ->
         config = load_eval_config([*overrides, *(f"{key}={value}" for key, value in given.items() if value)])
     except ConfigError as error:
         raise BadInput(str(error)) from error
-    if flags["data"] is not None:
+    if flags.get("data") is not None:
         check_data_is_played("sim.name", config.sim.name)
         params = click.get_current_context().params
         count = params.get("episodes") or params.get("episode", 0) + 1
