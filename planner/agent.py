@@ -153,7 +153,7 @@ def seed_draws(seed: int, index: int) -> None:
 
 def chain_limits(episode_steps: int, skill_steps: Mapping[str, int | None]) -> Limits:
     """Fill in the skills' own time limits (control steps) where none is given."""
-    return Limits(episode_steps, {s: skill_steps.get(s) or task_class(s).spec().max_steps for s in PLANNED})
+    return Limits(episode_steps, {s: skill_steps.get(s) or task_class(s).chain_spec().max_steps for s in PLANNED})
 
 
 def steps_of(agent: Agent, episode: Episode, scene: Scene) -> list[PlanStep]:
@@ -172,7 +172,7 @@ def play_episode(
 ) -> ChainResult:
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
-    specs = {skill: task_class(skill).spec() for skill in PLANNED}
+    specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
     if agent.replan:
         return ClosedLoop(
             sim, episode, policies, specs, limits, agent.replan, agent.stop_mask, on_step, agent.skill_nav, on_call

@@ -32,7 +32,8 @@ from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills import recorded
-from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
+from skills.oracle.motion import Scripted
+from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, Progress, SkillSpec, arm_to_rest, taken_at
 from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
@@ -127,8 +128,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     force_pen_per_n: ClassVar[float] = FORCE_PEN_PER_N
     force_sum_max_n: float = math.inf
     """Rises of the contact force may add up to so much, or the episode ends."""
-    oracle: ClassVar[Callable[[bool], SkillPolicy] | None] = None
-    """Makes its oracle, given whether that may drive; None: it has none."""
+    oracle: ClassVar[type[Scripted] | None] = None
+    """None: it has none."""
     chain_steps: ClassVar[int] = 0
     """Control steps that a plan grants it; 0: `max_steps`."""
 
@@ -249,7 +250,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     # -- in a plan (docs/hab.md, "Planning"): for skills that plans are made of ----------------------------------------
 
     @classmethod
-    def spec(cls) -> SkillSpec:
+    def chain_spec(cls) -> SkillSpec:
         """Return it as the chain sees it."""
         return SkillSpec(cls.skill, cls.chain_steps or cls.max_steps, cls.action_parts(True), cls.ended, cls.achieved)
 

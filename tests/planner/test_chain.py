@@ -85,7 +85,7 @@ def spec(name: str, ended_after: int = 6) -> SkillSpec:
     def achieved(sim: Simulator, goal: Goal) -> bool:
         return name != "navigate" or float(np.hypot(*(sim.base[:2] - goal.position[:2]))) < 1.5
 
-    return SkillSpec(name, 20, task_class(name).spec().parts, ended, achieved)
+    return SkillSpec(name, 20, task_class(name).chain_spec().parts, ended, achieved)
 
 
 def fetch_plan() -> list[PlanStep]:
@@ -312,7 +312,7 @@ class Fetcher:
 def whole(policy: Fetcher, episode_steps: int = 1000) -> ChainResult:
     limits = Limits(episode_steps, {"rearrange": 20})
     steps = whole_steps(EPISODE)
-    specs = {"rearrange": task_class("rearrange").spec()}
+    specs = {"rearrange": task_class("rearrange").chain_spec()}
     return run_chain(cast(Simulator, FakeSim()), EPISODE, steps, {"rearrange": policy}, specs, limits)
 
 
