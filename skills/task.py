@@ -32,6 +32,7 @@ from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills import recorded
+from skills.oracle.motion import Scripted
 from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, Progress, SkillSpec, arm_to_rest, taken_at
 from skills.starts import Start, StartKind
 
@@ -127,8 +128,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     force_pen_per_n: ClassVar[float] = FORCE_PEN_PER_N
     force_sum_max_n: float = math.inf
     """Rises of the contact force may add up to so much, or the episode ends."""
-    oracle: ClassVar[type[Any] | None] = None
-    """Makes its oracle, given whether that may drive; None: it has none."""
+    oracle: ClassVar[type[Scripted] | None] = None
+    """None: it has none."""
     chain_steps: ClassVar[int] = 0
     """Control steps that a plan grants it; 0: `max_steps`."""
 
