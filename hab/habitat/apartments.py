@@ -221,7 +221,7 @@ def _write_articulated(folder: Path, scene: Scene, kind: str) -> tuple[Vec3, Qua
             # What lies in the fridge stays where it is when its door opens.
             parent, frame = (links[-1], _link_frame(part)) if kind == "cabinet" else (base, matrix(root, turn))
             inside = [r for r in scene.receptacles if r.articulation == part.name]
-            surfaces |= _annotations(inside, np.linalg.inv(frame), parent.name)
+            surfaces |= _annotations(inside, np.linalg.inv(frame).astype(np.float64), parent.name)
     write_urdf(place / f"{name}.urdf", name, links, furniture=True)
     _write_json(
         place / f"{name}.ao_config.json",

@@ -137,7 +137,8 @@ def _origin(element: ET.Element) -> Matrix:
     """Return the transform of an element's `origin`: URDF's roll, pitch and yaw turn about fixed axes."""
     pose, origin = np.eye(4), element.find("origin")
     if origin is not None:
-        pose[:3, :3] = trimesh.transformations.euler_matrix(*_numbers(origin.get("rpy", "0 0 0")), axes="sxyz")[:3, :3]
+        roll, pitch, yaw = _numbers(origin.get("rpy", "0 0 0"))
+        pose[:3, :3] = trimesh.transformations.euler_matrix(roll, pitch, yaw, axes="sxyz")[:3, :3]
         pose[:3, 3] = _numbers(origin.get("xyz", "0 0 0"))
     return pose
 

@@ -57,7 +57,7 @@ def train_skill_command(
     if steps is not None and total in keys:
         raise BadInput(f"--steps and {total} say the same; give one of them")
     check_resume(resume, out, keys, total)
-    quoted = {**task, "data": "'" + task["data"].replace("'", "\\'") + "'"}  # a path may have any characters
+    quoted = {**task, "data": "'" + folder.replace("'", "\\'") + "'"}  # a path may have any characters
     settings = [f"{key}={value}" for key, value in quoted.items()] + list(overrides)
     settings += algorithms.settings(algorithm, overrides, keys, steps)
     try:
