@@ -138,7 +138,7 @@ def _origin(element: ET.Element) -> Matrix:
     pose, origin = np.eye(4), element.find("origin")
     if origin is not None:
         roll, pitch, yaw = _numbers(origin.get("rpy", "0 0 0"))
-        pose[:3, :3] = trimesh.transformations.euler_matrix(roll, pitch, yaw, "sxyz")[:3, :3]
+        pose[:3, :3] = trimesh.transformations.euler_matrix(roll, pitch, yaw, axes="sxyz")[:3, :3]
         pose[:3, 3] = _numbers(origin.get("xyz", "0 0 0"))
     return pose
 

@@ -73,15 +73,15 @@ class SceneDataset:
     def articulated(self, name: str) -> tuple[Template, Path]:
         """Return an articulated object's template, empty where it has none, and its URDF. Raises `DataError`."""
         stem = Path(name).name
+        urdf = self._urdfs.get(stem)
         if stem in self.files["articulated_objects"]:
             template = self.template("articulated_objects", stem)
-            if "urdf_filepath" in template.config:
-                return template, template.asset("urdf_filepath")
-        if stem not in self._urdfs:
+            urdf = template.asset("urdf_filepath") if "urdf_filepath" in template.config else urdf
+        else:
+            template = Template(stem, self.file, {})
+        if urdf is None:
             raise DataError(f"{self.file}: finds no URDF of an articulated object called {stem}")
-        urdf = self._urdfs[stem]
-        beside = urdf.with_suffix(".ao_config.json")
-        return Template(stem, beside, read_json(beside) if beside.is_file() else {}), urdf
+        return template, urdf
 
     def _listed(self, paths: Config, ending: str) -> dict[str, Path]:
         """Return the files of one ending that lie where the dataset looks, by the stems of their names."""

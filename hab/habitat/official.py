@@ -204,8 +204,8 @@ def _check(where: str, fields: Any, scenario: str) -> None:
     }  # fmt: skip
     if not isinstance(fields, dict):
         raise DataError(f"{where} is no table")
-    for key, kind in needed.items():
-        if not isinstance(fields.get(key), kind):
+    for key, form in needed.items():
+        if not isinstance(fields.get(key), form):
             raise DataError(f"{where} has no {key}, or not as habitat-lab's RearrangeEpisode has it")
     names = set()
     made: Counter[str] = Counter()

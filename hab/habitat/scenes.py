@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -338,8 +337,9 @@ def _annotated(template: Template, handle: str, piece: _Articulated) -> list[_Su
         if link is None:
             raise DataError(f"{template.file}: {name} names no link of {template.name} as its parent_link")
         pose = piece.link_pose(link)
-        sizes: dict[str, Any] = {k: [piece.scale * v for v in box[k]] for k in ("position", "scale") if k in box}
-        scaled = {**box, **sizes}
+        scaled: Config = dict(box)
+        for key in {"position", "scale"} & box.keys():
+            scaled[key] = [piece.scale * value for value in box[key]]
         found.append(_surface(name, scaled, handle, template.name, pose, template, link))
     return found
 

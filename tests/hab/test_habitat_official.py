@@ -483,7 +483,7 @@ def read_hand(data: Path) -> Episode:
 
 def handle_by_mujoco(urdf: str, link: str, offset: list[float], at: tuple[float, ...], yaw: float, q: float) -> Any:
     """Where a marker is (our frame), by MuJoCo's reading of the URDF."""
-    spec = mujoco.MjSpec.from_string(urdf)
+    spec = mujoco.MjSpec.from_string(urdf.replace(",", ""))  # it reads no commas, as ReplicaCAD's files have
     spec.compiler.fusestatic = False
     spec.compiler.balanceinertia, spec.compiler.boundmass, spec.compiler.boundinertia = True, 0.1, 0.1
     model = spec.compile()

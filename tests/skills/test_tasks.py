@@ -460,7 +460,7 @@ def test_placing_pays_once() -> None:
         paid.append(terms)
         if len(paid) == 3:
             break
-    assert [5.0, 0.0] in paid and all(second == 0.0 for _, second in paid)
+    assert all(2.5 < first <= 5.0 and second == 0.0 for first, second in paid) and len(paid) == 3
 
 
 def test_navigate_keeps_hold_of_what_it_starts_with() -> None:
