@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hab import robot
 from hab.actions import BASE, CONTROL_HZ, GRIP, Action
 from hab.episodes import Episode, load_grid, load_scene
+from hab.measures import base_to_world
 from hab.mujoco.rays import StillShapes
 from hab.navigation.motion import move
 from hab.navigation.shapes import Columns, columns, of_furniture, of_links
@@ -110,11 +111,12 @@ class PlanarSimulator:
 
     @property
     def ee_pos(self) -> NDArray[np.float64]:
-        return self._to_world() @ EE_BASE + (self._base[0], self._base[1], 0.0)
+        position, turn = base_to_world(self)
+        return position + turn @ EE_BASE
 
     @property
     def ee_mat(self) -> NDArray[np.float64]:
-        return self._to_world() @ EE_MAT_BASE
+        return base_to_world(self)[1] @ EE_MAT_BASE
 
     @property
     def held(self) -> str:
@@ -155,10 +157,6 @@ class PlanarSimulator:
         self._tall = self._grid.tall_clearance
         self._frame = np.array([*self._grid.origin, self._grid.cell_m])
         self._shapes = StillShapes(*_furniture(self.scene.seed).with_(columns(of_links(self.scene, joints))))
-
-    def _to_world(self) -> NDArray[np.float64]:
-        cos, sin = math.cos(self._base[2]), math.sin(self._base[2])
-        return np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
 
 
 @lru_cache(maxsize=64)

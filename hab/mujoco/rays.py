@@ -1,8 +1,8 @@
 """Range sensors: rays that are fixed in the base's frame, cast against all that a camera there would see.
 
 `mj_multiRay` asks each ray of nearly every shape; here a shape is asked for the few rays only that can hit its bounding
-sphere, which a fan's order tells, and not at all if it lies beyond what the ray has met already. tests/hab/test_rays.py
-holds it against MuJoCo's own.
+sphere, which a fan's order tells, and not at all if it lies beyond what the ray has met already.
+tests/hab/test_compiled.py holds it against MuJoCo's own.
 """
 
 from __future__ import annotations
@@ -89,41 +89,21 @@ class RangeSensors:
     def __init__(self, model: mujoco.MjModel) -> None:
         """Raise `ValueError` if something to be seen has a shape that no ray can be cast against."""
         arm = _moving_parts(model)
-        self._of_laser = _Seen(model, (SCENE_GROUP,), arm)
-        self._of_head = _Seen(model, (SCENE_GROUP, DECORATION_GROUP), arm)
-        self._through_arm = _Seen(model, (SCENE_GROUP,), np.zeros_like(arm))
+        self._of_laser = _seen(model, (SCENE_GROUP,), arm)
+        self._of_head = _seen(model, (SCENE_GROUP, DECORATION_GROUP), arm)
+        self._through_arm = _seen(model, (SCENE_GROUP,), np.zeros_like(arm))
 
     def laser(self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False) -> NDArray[np.float32]:
         """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        return (self._through_arm if through_arm else self._of_laser).cast(data, base, _LASER)
+        seen = self._through_arm if through_arm else self._of_laser
+        return seen.cast(data.geom_xpos, data.geom_xmat, base, _LASER)
 
     def head_scan(
         self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False
     ) -> NDArray[np.float32]:
         """Return (48,) ranges, likewise."""
-        return (self._through_arm if through_arm else self._of_head).cast(data, base, _HEAD)
-
-
-class _Seen:
-    """The shapes that one sensor sees: those of some groups, and `own`, which are parts of the robot."""
-
-    def __init__(self, model: mujoco.MjModel, groups: tuple[int, ...], own: NDArray[np.bool_]) -> None:
-        seen = np.flatnonzero(np.isin(model.geom_group, groups) | own)
-        kinds = model.geom_type[seen]
-        other = ~np.isin(kinds, _KINDS)
-        if other.any():
-            name = model.geom(int(seen[other][0])).name
-            raise ValueError(f"geom {name!r}: the range sensors see no meshes and no height fields")
-        self._geoms, self._kinds, self._own = seen.astype(np.int64), kinds.astype(np.int64), own[seen]
-        self._sizes, self._bounds = model.geom_size[seen].copy(), model.geom_rbound[seen].copy()
-
-    def cast(self, data: mujoco.MjData, base: NDArray[np.float64], fan: _Fan) -> NDArray[np.float32]:
-        ranges = np.empty(len(fan.directions), np.float32)
-        _cast(
-            self._geoms, self._kinds, self._own, self._sizes, self._bounds, data.geom_xpos, data.geom_xmat, base, *fan,
-            ranges,
-        )  # fmt: skip
-        return ranges
+        seen = self._through_arm if through_arm else self._of_head
+        return seen.cast(data.geom_xpos, data.geom_xmat, base, _HEAD)
 
 
 class StillShapes:
@@ -144,50 +124,56 @@ class StillShapes:
             [np.linalg.norm(sizes, axis=1), np.hypot(sizes[:, 0], sizes[:, 1]), sizes[:, 0] + sizes[:, 1]],
             sizes.max(axis=1, initial=0.0),
         )
-        self._of_laser = _Still(
-            ~decoration & (np.abs(pos[:, 2] - _LASER.origin[2]) <= ball), kinds, sizes, ball, pos, mat
+        at_laser = np.flatnonzero(~decoration & (np.abs(pos[:, 2] - _LASER.origin[2]) <= ball))
+        kinds, ball = np.append(kinds, _PLANE), np.append(ball, 0.0)
+        sizes = np.concatenate((sizes, np.zeros((1, 3))))
+        own = np.zeros(len(kinds), np.bool_)
+        self._of_laser, self._of_head = (
+            _Seen(seen, kinds[seen], own[seen], sizes[seen], ball[seen]) for seen in (at_laser, np.arange(len(kinds)))
         )
-        floor = np.eye(3).reshape(1, 9)
-        self._of_head = _Still(
-            np.ones(len(kinds) + 1, np.bool_),
-            np.append(kinds, _PLANE),
-            np.concatenate((sizes, np.zeros((1, 3)))),
-            np.append(ball, 0.0),
-            np.concatenate((pos, np.zeros((1, 3)))),
-            np.concatenate((mat, floor)),
-        )
+        self._pos = np.concatenate((pos, np.zeros((1, 3))))
+        self._mat = np.concatenate((mat, np.eye(3).reshape(1, 9)))
 
     def laser(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        return self._of_laser.cast(base, _LASER)
+        return self._of_laser.cast(self._pos, self._mat, base, _LASER)
 
     def head_scan(self, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (48,) ranges, likewise."""
-        return self._of_head.cast(base, _HEAD)
+        return self._of_head.cast(self._pos, self._mat, base, _HEAD)
 
 
-class _Still:
-    """The shapes that one sensor sees, `seen` (n,) of them, and where they stand."""
+class _Seen(NamedTuple):
+    """The n shapes that one sensor sees."""
 
-    def __init__(
-        self,
-        seen: NDArray[np.bool_],
-        kinds: NDArray[np.int64],
-        sizes: NDArray[np.float64],
-        ball: NDArray[np.float64],
-        pos: NDArray[np.float64],
-        mat: NDArray[np.float64],
-    ) -> None:
-        n = int(seen.sum())
-        self._geoms, self._kinds, self._own = np.arange(n), kinds[seen], np.zeros(n, np.bool_)
-        self._sizes, self._bounds, self._pos, self._mat = sizes[seen], ball[seen], pos[seen], mat[seen]
+    geoms: NDArray[np.int64]
+    """Where their poses stand."""
+    kinds: NDArray[np.int64]
+    own: NDArray[np.bool_]
+    """Which are parts of the robot."""
+    sizes: NDArray[np.float64]
+    bounds: NDArray[np.float64]
+    """Bounding radii (m)."""
 
-    def cast(self, base: NDArray[np.float64], fan: _Fan) -> NDArray[np.float32]:
+    def cast(
+        self, pos: NDArray[np.float64], mat: NDArray[np.float64], base: NDArray[np.float64], fan: _Fan
+    ) -> NDArray[np.float32]:
+        """Return the ranges of a fan's rays; `pos` and `mat` are the poses of all shapes."""
         ranges = np.empty(len(fan.directions), np.float32)
-        _cast(
-            self._geoms, self._kinds, self._own, self._sizes, self._bounds, self._pos, self._mat, base, *fan, ranges
-        )  # fmt: skip
+        _cast(self.geoms, self.kinds, self.own, self.sizes, self.bounds, pos, mat, base, *fan, ranges)
         return ranges
+
+
+def _seen(model: mujoco.MjModel, groups: tuple[int, ...], own: NDArray[np.bool_]) -> _Seen:
+    """Return the geoms of some groups, and `own` (n,), which are parts of the robot."""
+    seen = np.flatnonzero(np.isin(model.geom_group, groups) | own)
+    kinds = model.geom_type[seen]
+    other = ~np.isin(kinds, _KINDS)
+    if other.any():
+        name = model.geom(int(seen[other][0])).name
+        raise ValueError(f"geom {name!r}: the range sensors see no meshes and no height fields")
+    sizes, bounds = model.geom_size[seen].copy(), model.geom_rbound[seen].copy()
+    return _Seen(seen.astype(np.int64), kinds.astype(np.int64), own[seen], sizes, bounds)
 
 
 def _moving_parts(model: mujoco.MjModel) -> NDArray[np.bool_]:
