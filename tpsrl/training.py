@@ -21,10 +21,11 @@ from safetensors.torch import load_file, save_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from eval.model_card import CardError, keep_facts
+from hab.actions import action_space
 from hab.backend import PLANAR
 from hab.episodes import data_split
-from hab.observation_sets import CRITIC_KEYS, DEPTH, LASER, OBSERVATION_SETS
-from planner.zoo import CLONED, CONFIG, WEIGHTS, ZOO, ZooError, run_entry
+from hab.observation_sets import CRITIC_KEYS, DEPTH, OBSERVATION_SETS
+from planner.zoo import CLONED, CONFIG, WEIGHTS, ZOO, Entry, ZooError, run_entry
 from pql_core.trainer import PqlTrainer
 from skills import TASKS, always_drives, recorded, task_class
 from skills.demonstrations import Job, NothingShown, clone_oracle
@@ -148,7 +149,7 @@ def learning() -> Iterator[None]:
 def _beginning(config: TrainSkillConfig, task: dict[str, Any], out: Path) -> Callable[[RecurrentPolicy], None] | None:
     """Return what gives the policy its first weights; None: they are random."""
     if config.initial_weights:
-        return partial(_take_weights, Path(config.initial_weights), out)
+        return partial(_take_weights, config, out)
     if not config.demonstrations.rounds:
         return None
     if not config.demonstrations.run:
@@ -169,6 +170,8 @@ def _with_initial_weights(config: TrainSkillConfig) -> TrainSkillConfig:
     theirs, mine = (
         TrainSkillConfig(skill="", nav=c.nav, obs=c.obs, policy=_actor(c.policy)) for c in (entry.config, config)
     )
+    if _drives_besides(entry, config):
+        theirs = replace(theirs, nav=False)
     if change := changed_key(theirs, mine, ()):
         key, old, new = change
         raise BadInput(f"{key}={new}: the policy in {config.initial_weights} has {key}={old}; give that")
@@ -199,14 +202,23 @@ def _critic(policy: PolicyConfig) -> tuple[list[int], list[str], list[str]]:
     return policy.critic_mlp, policy.critic_keys, policy.predicted_keys
 
 
-def _take_weights(folder: Path, out: Path, policy: RecurrentPolicy) -> None:
+def _drives_besides(entry: Entry, config: TrainSkillConfig) -> bool:
+    """Whether a policy drives the base where the new one is not to, with the same skill."""
+    return entry.config.nav and not config.nav and entry.config.skill == config.skill
+
+
+def _take_weights(config: TrainSkillConfig, out: Path, policy: RecurrentPolicy) -> None:
     """Give the policy another one's weights, and keep what is known of their training."""
+    folder = Path(config.initial_weights)
     weights = load_file(folder / WEIGHTS)
     fresh = {name: tensor for name, tensor in policy.state_dict().items() if is_critics(name)}
     if fresh.keys() != {name for name in weights if is_critics(name)}:
         weights = {**without_critic(weights), **fresh}
     try:
-        policy.load_state_dict(weights)
+        if _drives_besides(run_entry(folder), config):
+            policy.load_of_more_parts(weights, action_space(task_class(config.skill).action_parts(base_movement=True)))
+        else:
+            policy.load_state_dict(weights)
     except RuntimeError as error:
         said = " ".join(str(error).split())
         raise BadInput(f"initial_weights={folder}: are of another network ({said[:200]})") from error
@@ -261,8 +273,8 @@ def _check_task(config: TrainSkillConfig) -> None:
         if config.chain_states:
             raise BadInput("chain_states: were recorded in our apartments, not in those of --data; leave it out")
     check_simulator("sim", config.sim)
-    if config.sim == PLANAR and (config.skill != "navigate" or config.obs != LASER):
-        raise BadInput(f"sim={PLANAR}: moves the base alone and draws no images: for navigate with --obs {LASER}")
+    if config.sim == PLANAR and (config.skill != "navigate" or config.obs == DEPTH):
+        raise BadInput(f"sim={PLANAR}: moves the base alone and draws no images: for navigate without --obs {DEPTH}")
     if always_drives(config.skill) and not config.nav:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
     if config.algorithm == "pql" and (config.initial_weights or config.demonstrations.rounds):

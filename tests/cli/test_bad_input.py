@@ -72,8 +72,8 @@ CASES = {
     ),
     "nobody plays what is recorded": (["record-starts", "calls.npz", "--skills", "nowhere"], "no such folder"),
     "unknown start states": (["train-skill", "pick", "starts=far"], "choose from wide, near"),
-    "nothing to grasp with": (["train-skill", "pick", "--sim", "planar"], "for navigate with --obs laser"),
-    "no images": (["train-skill", "navigate", "--sim", "planar", "--obs", "depth"], "for navigate with --obs laser"),
+    "nothing to grasp with": (["train-skill", "pick", "--sim", "planar"], "for navigate without --obs depth"),
+    "no images": (["train-skill", "navigate", "--sim", "planar", "--obs", "depth"], "for navigate without --obs depth"),
     "played without physics": (["eval", "navigate", "sim.name=planar"], "for training Navigate"),
     "start states of Pick's": (["train-skill", "navigate", "starts=near"], "one kind of start states"),
     "recorded starts for nobody": (

@@ -249,10 +249,11 @@ def test_the_default_is_one_recipe_for_all_skills(skill: str) -> None:
     assert config.policy.tanh_keys == cloning.policy.tanh_keys
 
 
-def test_navigate_goes_on_in_physics_from_where_it_learnt_its_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize("obs", ["laser", "laser+map"])
+def test_navigate_goes_on_in_physics_from_where_it_learnt_its_way(tmp_path: Path, obs: str) -> None:
     planar, after = tmp_path / "planar", tmp_path / "after"
-    train("navigate", "--sim", "planar", *TINY, "--steps", "64", "--out", str(planar))
-    train("navigate", f"initial_weights={planar}", *TINY, "--steps", "64", "--out", str(after))
+    train("navigate", "--sim", "planar", "--obs", obs, *TINY, "--steps", "64", "--out", str(planar))
+    train("navigate", "--obs", obs, f"initial_weights={planar}", *TINY, "--steps", "64", "--out", str(after))
     assert read_train_config(planar / "config.yaml").sim == "planar"
     assert read_train_config(after / "config.yaml").sim == "mujoco"
     first, then = (load_file(folder / "policy.safetensors") for folder in (planar, after))
