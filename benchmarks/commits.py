@@ -4,7 +4,7 @@ Everything after `--` is run in a checkout of the other commit and in this one, 
 --figure finds in its output is compared: medians over the turns, and the ratio of each turn, here to there.
 
     python benchmarks/commits.py 70b9ee3 -- -m tpsrl train-skill pick --nav --out {scratch}/run --steps 60000 \\
-        demonstrations.rounds=0 chain_starts=0
+        chain_starts=0
     python benchmarks/commits.py 70b9ee3 -- benchmarks/sim_speed.py --quick
 """
 

@@ -27,12 +27,10 @@ import numpy as np
 
 import hab  # noqa: F401 - registers the environments
 from hab.actions import CONTROL_HZ, PHYSICS_HZ
-from hab.mapping import LaserMap
 from hab.mujoco.rays import RangeSensors
 from hab.mujoco.render import HeadCamera, RenderingUnavailable
 from hab.mujoco.simulator import MujocoSimulator
-from hab.nearby import Nearby
-from hab.observation_sets import DEPTH, LASER, LASER_MAP
+from hab.observation_sets import DEPTH, LASER
 from skills import make_env
 
 CHUNK = 150
@@ -71,12 +69,11 @@ def timed(work: Callable[[Any], object], items: Iterable[Any]) -> float:
 
 
 class Stopwatch:
-    """Times functions where they are called, by part: MuJoCo's, the range sensors', and what is computed from them."""
+    """Times functions where they are called, by part: MuJoCo's and the range sensors'."""
 
     PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
         "physics": ((mujoco, "mj_step"), (mujoco, "mj_kinematics")),
         "ranges": ((RangeSensors, "laser"), (RangeSensors, "head_scan")),
-        "map": ((LaserMap, "read"), (LaserMap, "route"), (Nearby, "read")),
         "rendering": ((HeadCamera, "depth"),),
     }
 
@@ -290,7 +287,7 @@ def measure(quick: bool) -> dict[str, Any]:
     chunks = 5 if quick else 30
     results: dict[str, Any] = {"laser": measure_laser(chunks), "skills": {}}
     for skill in SKILLS:
-        results["skills"][skill] = {obs: measure_skill(skill, obs, chunks) for obs in (LASER, LASER_MAP)}
+        results["skills"][skill] = {LASER: measure_skill(skill, LASER, chunks)}
     try:
         depth = measure_depth(chunks)
         depth["control_steps_per_s_two_processes"], depth["env_process_rss_mb"] = measure_two_depth_processes(chunks)

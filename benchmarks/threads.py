@@ -28,8 +28,8 @@ ENVS = 4
 class Worker:
     """Some environments, and actions for them."""
 
-    def __init__(self, number: int, obs: str) -> None:
-        factory = env_factory("pick", obs=obs, base_movement=True, action_repeat=3)
+    def __init__(self, number: int) -> None:
+        factory = env_factory("pick", base_movement=True, action_repeat=3)
         self._envs = [factory() for _ in range(ENVS)]
         for i, env in enumerate(self._envs):
             env.reset(seed=ENVS * number + i)
@@ -55,16 +55,16 @@ def pss_mb() -> float:
     return float("nan")
 
 
-def _process(number: int, obs: str, seconds: float, rounds: int, barrier: Barrier, answers: Any) -> None:
-    worker = Worker(number, obs)
+def _process(number: int, seconds: float, rounds: int, barrier: Barrier, answers: Any) -> None:
+    worker = Worker(number)
     for _ in range(rounds):
         barrier.wait()
         answers.put((worker.play(seconds), pss_mb()))
         barrier.wait()
 
 
-def _threads(count: int, obs: str, seconds: float, rounds: int, barrier: Barrier, answers: Any) -> None:
-    workers = [Worker(number, obs) for number in range(count)]
+def _threads(count: int, seconds: float, rounds: int, barrier: Barrier, answers: Any) -> None:
+    workers = [Worker(number) for number in range(count)]
     for _ in range(rounds):
         barrier.wait()
         made = [0.0] * count
@@ -81,15 +81,13 @@ def _threads(count: int, obs: str, seconds: float, rounds: int, barrier: Barrier
         barrier.wait()
 
 
-def measure(obs: str, seconds: float, rounds: int) -> dict[str, float]:
+def measure(seconds: float, rounds: int) -> dict[str, float]:
     cores = os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
     apart, together = context.Barrier(cores + 1), context.Barrier(2)
-    jobs = [
-        context.Process(target=_process, args=(number, obs, seconds, rounds, apart, answers)) for number in range(cores)
-    ]
-    jobs.append(context.Process(target=_threads, args=(cores, obs, seconds, rounds, together, answers)))
+    jobs = [context.Process(target=_process, args=(number, seconds, rounds, apart, answers)) for number in range(cores)]
+    jobs.append(context.Process(target=_threads, args=(cores, seconds, rounds, together, answers)))
     for job in jobs:
         job.start()
     found: dict[str, list[tuple[float, float]]] = {"processes": [], "threads": []}
@@ -111,11 +109,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    report = {}
-    for obs in ("laser", "laser+map"):
-        report[obs] = measure(obs, 2.0 if options.quick else 5.0, 2 if options.quick else 4)
-        for name, value in report[obs].items():
-            print(f"{obs:>10} {name:>32} {value:>10,.2f}")
+    report = measure(2.0 if options.quick else 5.0, 2 if options.quick else 4)
+    for name, value in report.items():
+        print(f"{name:>32} {value:>10,.2f}")
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 

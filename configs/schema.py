@@ -70,24 +70,6 @@ class WandbConfig:
 
 
 @dataclass
-class DemonstrationsConfig:
-    """What the oracles show before reinforcement learning begins (skills/demonstrations.py)."""
-
-    rounds: int = 0
-    """0: nothing; the policy starts from random weights."""
-    episodes: int = 1000
-    """In each round."""
-    epochs: int = 15
-    """Passes over all that has been shown so far, after each round."""
-    learner_share: float = 0.6
-    """The policy begins an episode for this share of a task's steps at most, before the oracle takes over."""
-    asked_share: float = 0.0
-    """At this share of the policy's steps the oracle is asked what it would do there."""
-    run: str = ""
-    """A run's folder: begin with the clone that it began with, instead of cloning anew."""
-
-
-@dataclass
 class TrainSkillConfig:
     """`configs/train_skill.yaml`: what is trained, how, and where the results go."""
 
@@ -110,7 +92,6 @@ class TrainSkillConfig:
     """Share of the training episodes that are failed ones of the same apartment again, where there are such."""
     initial_weights: str = ""
     """A run's folder, or a packaged policy's: begin with its weights; "": random ones."""
-    demonstrations: DemonstrationsConfig = field(default_factory=DemonstrationsConfig)
     out: str = ""
     """The run's folder."""
     algorithm: str = "ver"
@@ -148,21 +129,6 @@ def typed_train_config(composed: DictConfig) -> TrainSkillConfig:
     for name in ("chain_starts", "retries"):
         if not 0.0 <= (share := getattr(config, name)) <= 1.0:
             raise ConfigError(f"{name}={share}: must lie between 0 and 1")
-    shown = config.demonstrations
-    least_of = {"rounds": 0, "episodes": 1, "epochs": 1}
-    for name, least in least_of.items():
-        number = getattr(shown, name)
-        if number < least:
-            raise ConfigError(f"demonstrations.{name}={number}: must be at least {least}")
-    if not 0.0 < shown.learner_share <= 1.0:
-        raise ConfigError(f"demonstrations.learner_share={shown.learner_share}: must lie above 0 and be 1 at most")
-    if not 0.0 <= shown.asked_share <= 1.0:
-        raise ConfigError(f"demonstrations.asked_share={shown.asked_share}: must lie between 0 and 1")
-    if shown.rounds and config.policy.previous_action:
-        raise ConfigError(
-            "demonstrations.rounds: clones a policy that is not told its previous action; set "
-            "policy.previous_action=false, or demonstrations.rounds=0"
-        )
     if config.wandb.mode not in WANDB_MODES:
         raise ConfigError(f"wandb.mode={config.wandb.mode}: choose from {', '.join(WANDB_MODES)}")
     return config

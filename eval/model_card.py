@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 from collections import Counter
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from safetensors.torch import load_file, save_file
 from configs.schema import TrainSkillConfig
 from eval.evaluate import Evaluation
 from eval.report import to_json
-from hab.observation_sets import LASER, LASER_MAP
-from planner.zoo import CLONED, CONFIG, WEIGHTS, Entry, run_entry
+from hab.observation_sets import LASER_MAP
+from planner.zoo import CONFIG, WEIGHTS, Entry, run_entry
 from skills import always_drives
 from skills.trained import without_critic
 from ver_core.reporting import RECENT_EPISODES
@@ -53,13 +52,13 @@ def publish(run: Path, entry: Entry, zoo: Path) -> Path:
     return folder
 
 
-def record(folder: Path, evaluation: Evaluation, part: str = "results") -> None:
-    """Write what an evaluation measured into a policy's card; `part`: "cloned" before reinforcement learning."""
+def record(folder: Path, evaluation: Evaluation) -> None:
+    """Write what an evaluation measured into a policy's card."""
     facts = read_card(folder)
     report = to_json(evaluation)
     keys = ("episodes", "seed", "success", "success_ci95", "steps", "seconds")
     failures = Counter(result.reason for result in evaluation.results if not result.success)
-    facts.setdefault(part, {})[evaluation.request.split] = {
+    facts["results"][evaluation.request.split] = {
         **{key: report[key] for key in keys},
         "failures": dict(failures.most_common()),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -125,8 +124,6 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "chain_starts": config.chain_starts,
         "chain_states": bool(config.chain_states),
         "retries": config.retries,
-        "deterministic": config.policy.deterministic,
-        "demonstrations": asdict(config.demonstrations),
     }
 
 
@@ -148,14 +145,7 @@ def _training_facts(run: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "machine": f"{last['cores']} cores, {last['cpu']}" + "".join(f", {gpu}" for gpu in last["gpus"]),
         "revision": last["git"]["revision"] + (" with changes" if last["git"]["dirty"] else "") if last["git"] else "",
         "torch": last["torch"],
-        "cloning_s": _cloning_s(run),
     }
-
-
-def _cloning_s(run: Path) -> int | None:
-    """Return how long cloning the oracle took; None: it was not."""
-    path = run / CLONED / "cloned.json"
-    return int(json.loads(path.read_text(encoding="utf-8"))["seconds"]) if path.exists() else None
 
 
 def _after_program(command: list[str]) -> list[str]:
@@ -167,43 +157,21 @@ def _after_program(command: list[str]) -> list[str]:
     return arguments
 
 
-def _computed(obs: str) -> list[str]:
-    if obs == LASER:
+def _computed(policy: dict[str, Any]) -> list[str]:
+    if policy["obs"] != LASER_MAP:
         return []
     return [
-        "- Some observations are computed from others and from the policy's own actions: where the goal is for the "
-        "arm, how far its joints are behind their targets"
-        + (
-            ", and for Navigate, Pick and Place the way on a map drawn from laser, head scan and odometry, and what "
-            "has been seen near the goal"
-            if obs == LASER_MAP
-            else ""
-        )
-        + " (docs/hab.md)."
+        "- Besides its sensors it is told the way to its goal on a map drawn from laser, head scan and odometry since "
+        "the call began (docs/hab.md)."
     ]
 
 
-def _cloning(shown: dict[str, Any], seconds: int | None) -> list[str]:
-    if seconds is None:
-        return []
-    return [
-        "- Reinforcement learning did not begin from scratch, but from a clone of the oracle (`skills/oracle`, a "
-        "script that reads the simulator's state): "
-        f"{shown['rounds']} rounds of {shown['episodes']} episodes in training "
-        "apartments, from the second on most of them begun by the policy, for up to "
-        f"{shown['learner_share']:.0%} of the task's steps, at {shown.get('asked_share', 0.0):.0%} of which the "
-        "oracle was asked what it would do (DAgger; `skills/demonstrations.py`), "
-        f"{seconds / 60:.0f} min. The policy itself sees nothing but its sensors."
-    ]
-
-
-def _earlier(policy: dict[str, Any], training: dict[str, Any]) -> list[str]:
+def _earlier(training: dict[str, Any]) -> str:
     """Describe a training that another one went on from."""
-    told = (
+    return (
         f"- Before, its weights were trained by `{training['command']}`: {training['steps']:,} steps in "
         f"{training['seconds'] / 60:.0f} min, {training['date']}, revision {training['revision'] or 'unknown'}."
     )
-    return [told, *_cloning(policy["demonstrations"], training["cloning_s"])]
 
 
 def _scalars(run: Path) -> list[dict[str, Any]]:
@@ -283,16 +251,8 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
         f"`tpsrl eval {policy['skill']} --skills zoo --split SPLIT --episodes N"
         + ("" if policy["base_movement"] else " --no-skill-nav")
         + f" --obs {policy['obs']}"
-        + "`; unseen apartments. "
-        + (
-            "Arm and base play the mean of what training draws from"
-            if policy.get("deterministic")
-            else "Arm and base are drawn, as in training"
-        )
-        + "; gripper and stop do what is likelier.",
+        + "`; unseen apartments. Arm and base are drawn, as in training; gripper and stop do what is likelier.",
     ]
-    for split, result in sorted(facts.get("cloned", {}).items(), reverse=True):
-        lines += ["", f"Before reinforcement learning, on {split}: {rate(result)} of {result['episodes']} episodes."]
     for split, result in sorted(facts["results"].items(), reverse=True):
         if result["failures"]:
             causes = ", ".join(f"{reason} {count}" for reason, count in result["failures"].items())
@@ -338,9 +298,8 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
             if policy.get("starts") == "near"
             else []
         ),
-        *_computed(policy["obs"]),
-        *_cloning(policy["demonstrations"], training["cloning_s"]),
-        *(line for before in facts.get("before", []) for line in _earlier(**before)),
+        *_computed(policy),
+        *(_earlier(before["training"]) for before in facts.get("before", [])),
         # What was done to the weights by hand, if anything.
         *(f"- {note}" for note in facts.get("notes", [])),
         "",

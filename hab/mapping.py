@@ -48,6 +48,7 @@ _HEAD_COS, _HEAD_SIN = np.cos(robot.HEAD_SCAN_RAY_YAWS_RAD), np.sin(robot.HEAD_S
 _LASER_MAX_M, _HEAD_MAX_M = np.float32(robot.LASER_MAX_M), np.float32(robot.HEAD_SCAN_MAX_M)
 _NEAR = np.float32(0.999)
 """A range, as a share of the longest, beyond which nothing was met."""
+_UNKNOWN = np.float32(robot.UNKNOWN_RANGE)
 
 
 @njit("UniTuple(float64, 2)(UniTuple(float64, 3), float64, float64)", cache=True)
@@ -129,7 +130,7 @@ def _draw(
     rays = len(laser)
     for ray in range(rays + len(head_scan)):
         if ray < rays:
-            if laser[ray] >= _NEAR:
+            if laser[ray] >= _NEAR or laser[ray] == _UNKNOWN:
                 continue
             away = np.float64(laser[ray] * _LASER_MAX_M)
             ahead, left = _LASER_X + away * _LASER_COS[ray], away * _LASER_SIN[ray]
@@ -138,7 +139,7 @@ def _draw(
             away = np.float64(head_scan[k] * _HEAD_MAX_M)
             height, flat = _HEAD_Z + away * _HEAD_UP[k], away * _HEAD_FLAT[k]
             in_hand = height > HAND_LOW_M and flat + _HEAD_X < HAND_M
-            if head_scan[k] >= _NEAR or height <= LOW_M or height >= HIGH_M or in_hand:
+            if head_scan[k] == _UNKNOWN or head_scan[k] >= _NEAR or height <= LOW_M or height >= HIGH_M or in_hand:
                 continue
             ahead, left = _HEAD_X + flat * _HEAD_COS[k], flat * _HEAD_SIN[k]
         met_x, met_y = on_map(pose, ahead, left)

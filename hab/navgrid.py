@@ -94,6 +94,11 @@ class NavGrid:
         other._finish()
         return other
 
+    @property
+    def frame(self) -> NDArray[np.float64]:
+        """(3,) the corner's position and the cells' size (m), for compiled code."""
+        return np.array([*self.origin, self.cell_m])
+
     def cell(self, x: float, y: float) -> tuple[int, int]:
         """Index (i, j) of the cell that holds a world point; may lie outside of the grid."""
         return math.floor((y - self.origin[1]) / self.cell_m), math.floor((x - self.origin[0]) / self.cell_m)

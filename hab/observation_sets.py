@@ -1,9 +1,8 @@
 """Which sets of observations there are, by name, and what their sensors of the surroundings look like.
 
-`laser`: habitat-lab's keys, the base laser and the head scan: what the robot senses. `laser+map`: that, and what is
-computed from it: the robot's own map and the way on it, surfaces near the goal, the arm's geometry, the drives' effort,
-what has been so since the call began. `depth`: the head camera's image in place of the two scans, and of what is
-computed all that needs no scan.
+`laser`: habitat-lab's keys, the base laser and the head scan: what the robot senses. `laser+map`: that, and for a skill
+that has a way to find (Navigate) the way on the map that the robot draws of what it has seen (hab/mapping.py).
+`depth`: the head camera's image in place of the two scans.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ CRITIC_KEYS = (CRITIC_STATE, SURROUNDINGS)
 """What training is told of the simulator's state besides, for a critic to read and an actor's features to predict, and
 no policy sees: the task's state, and what of its surroundings a skill hangs on (`SkillTask.surroundings`)."""
 OBSERVATION_SETS: dict[str, dict[str, tuple[int, ...]]] = {
-    LASER: _SCANS,
     LASER_MAP: _SCANS,
+    LASER: _SCANS,
     DEPTH: {"head_depth": (robot.DEPTH_SIZE, robot.DEPTH_SIZE, 1)},
 }
-"""Name -> its exteroceptive sensors' keys and shapes.
+"""Name -> its exteroceptive sensors' keys and shapes; where policies for several are at hand, the first is played.
 
 The laser sees nothing but what stands on the floor; three columns of the head's depth image show whether there is a
 board above an object, or a drawer that is open, at a hundredth of the image's cost.

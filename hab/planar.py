@@ -106,13 +106,9 @@ class PlanarSimulator:
         return robot.REST_Q.copy()
 
     @property
-    def base_effort(self) -> NDArray[np.float64]:
-        return np.zeros(2)
-
-    @property
     def ee_pos(self) -> NDArray[np.float64]:
-        position, turn = base_to_world(self)
-        return position + turn @ EE_BASE
+        x, y, yaw = self._base.tolist()
+        return np.array((*_hand_at(x, y, yaw), EE_BASE[2]))
 
     @property
     def ee_mat(self) -> NDArray[np.float64]:
@@ -137,10 +133,10 @@ class PlanarSimulator:
     def handle_pos(self, name: str) -> NDArray[np.float64]:
         return np.array(handle_at(self.scene.articulation(name), self.joint_pos(name)))
 
-    def laser(self, through_arm: bool = False) -> NDArray[np.float32]:
+    def laser(self) -> NDArray[np.float32]:
         return self._shapes.laser(self._base)
 
-    def head_scan(self, through_arm: bool = False) -> NDArray[np.float32]:
+    def head_scan(self) -> NDArray[np.float32]:
         return self._shapes.head_scan(self._base)
 
     def depth(self) -> NDArray[np.float32]:
@@ -155,7 +151,7 @@ class PlanarSimulator:
         self._joints = dict(joints)
         self._grid = grid_with_openings(self.scene, self.nav, joints)
         self._tall = self._grid.tall_clearance
-        self._frame = np.array([*self._grid.origin, self._grid.cell_m])
+        self._frame = self._grid.frame
         self._shapes = StillShapes(*_furniture(self.scene.seed).with_(columns(of_links(self.scene, joints))))
 
 
@@ -164,11 +160,17 @@ def _furniture(seed: int) -> Columns:
     return columns(of_furniture(load_scene(seed)))
 
 
+@njit("UniTuple(float64, 2)(float64, float64, float64)", cache=True)
+def _hand_at(x: float, y: float, yaw: float) -> tuple[float, float]:
+    """Return where the resting hand is with the base at a pose (m, m, rad)."""
+    cos, sin = math.cos(yaw), math.sin(yaw)
+    return x + cos * EE_BASE[0] - sin * EE_BASE[1], y + sin * EE_BASE[0] + cos * EE_BASE[1]
+
+
 @njit("float64(float32[:, ::1], float64[::1], float64[::1])", cache=True)
 def _hand_room(tall: NDArray[np.float32], frame: NDArray[np.float64], base: NDArray[np.float64]) -> float:
     """Return how far (m) the hand is from what is as high as it."""
-    cos, sin = math.cos(base[2]), math.sin(base[2])
-    x, y = base[0] + cos * EE_BASE[0] - sin * EE_BASE[1], base[1] + sin * EE_BASE[0] + cos * EE_BASE[1]
+    x, y = _hand_at(base[0], base[1], base[2])
     i, j = math.floor((y - frame[1]) / frame[2]), math.floor((x - frame[0]) / frame[2])
     return float(tall[i, j]) if 0 <= i < tall.shape[0] and 0 <= j < tall.shape[1] else 0.0
 

@@ -16,9 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.arm import APPROACHES, cup_to_goal, joints_to_goal, reach_and_pitch
-from hab.measures import NAV_DISTANCE_M
-from hab.observation_sets import DEPTH, LASER_MAP, exteroception_shapes
+from hab.observation_sets import DEPTH, exteroception_shapes
 from hab.simulator import Simulator
 
 Observation = dict[str, NDArray[np.float32]]
@@ -35,26 +33,7 @@ SENSED = _spans({"joint": 7, "is_holding": 1, "ee_pos": 3, "relative_resting_pos
 """The row of `sense`: arm joint positions (rad), whether the suction holds something, the end-effector, base frame, and
 how far it is from where it rests, base frame."""
 SIZE = SENSED["relative_resting_position"].stop
-WORKED_OUT = _spans(
-    {
-        "arm_effort": 7,
-        "base_effort": 2,
-        "arm_reach": 3,
-        "cup_to_goal": 3,
-        "joints_to_goal": 3 + 3 * len(APPROACHES),
-        "stop_margin": 2,
-    }
-)
-"""The row of `work_out`.
-
-arm_effort: how hard the arm's drives push, in [-1, 1]: how far each joint is behind its target, of what is allowed. The
-targets are the sum of the actions, so the controller knows them; where the arm presses on something, nothing else tells
-a policy without memory that. base_effort: the same forwards, and turning left: at a bound, it is blocked. arm_reach:
-the end-effector's distance from the shoulder's axis (m), height (m) and pitch below the horizon (rad). cup_to_goal,
-joints_to_goal: hab/arm.py. stop_margin: how far (m) it is to where stopping counts, and the heading (rad)."""
-WORKED_OUT_SIZE = WORKED_OUT["stop_margin"].stop
 _REST_X, _REST_Y, _REST_Z = robot.REST_EE_BASE.tolist()
-_ARM_WINDUP_RAD = robot.ARM_WINDUP_RAD
 
 
 def exteroception_space(observation_set: str) -> dict[str, spaces.Box]:
@@ -86,9 +65,7 @@ class RobotPose:
 def exteroception(sim: Simulator, observation_set: str) -> Observation:
     if observation_set == DEPTH:
         return {"head_depth": sim.depth()}
-    # The policies that see `laser+map` were trained with rays that nothing of the robot is in the way of.
-    through_arm = observation_set == LASER_MAP
-    return {"laser": sim.laser(through_arm), "head_scan": sim.head_scan(through_arm)}
+    return {"laser": sim.laser(), "head_scan": sim.head_scan()}
 
 
 def in_ee_frame(pose: RobotPose, positions: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -109,13 +86,6 @@ def sense(sim: Simulator, points: NDArray[np.float64]) -> NDArray[np.float32]:
     from the base (2 n)."""
     row = np.empty(SIZE + 5 * len(points), np.float32)
     _sense(sim.base, sim.arm, sim.ee_pos, sim.ee_mat, bool(sim.held), points, row)
-    return row
-
-
-def work_out(sim: Simulator, goal: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the row that `WORKED_OUT` names, for a goal (3,) in the world."""
-    row = np.empty(WORKED_OUT_SIZE, np.float32)
-    _work_out(sim.base, sim.arm, sim.arm_target, sim.base_effort, goal, row)
     return row
 
 
@@ -147,34 +117,6 @@ def _sense(
         dx, dy = x - base[0], y - base[1]
         row[polar + 2 * i] = math.hypot(dx, dy)
         row[polar + 2 * i + 1] = -math.atan2(cos * dy - sin * dx, cos * dx + sin * dy)
-
-
-@njit(
-    "void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float32[::1])",
-    cache=True,
-)
-def _work_out(
-    base: NDArray[np.float64],
-    arm: NDArray[np.float64],
-    arm_target: NDArray[np.float64],
-    base_effort: NDArray[np.float64],
-    goal: NDArray[np.float64],
-    row: NDArray[np.float32],
-) -> None:
-    cos, sin = math.cos(base[2]), math.sin(base[2])
-    dx, dy = goal[0] - base[0], goal[1] - base[1]
-    ahead, left = cos * dx + sin * dy, cos * dy - sin * dx
-    goal_base = (ahead, left, goal[2])
-    for i in range(7):
-        row[i] = min(1.0, max(-1.0, (arm_target[i] - arm[i]) / _ARM_WINDUP_RAD))
-    for i in range(2):
-        row[7 + i] = min(1.0, max(-1.0, base_effort[i]))
-    row[9], row[10], row[11] = reach_and_pitch(arm)
-    row[12], row[13], row[14] = cup_to_goal(arm, goal_base)
-    moves = joints_to_goal(arm, goal_base)
-    row[15 : 15 + len(moves)] = moves.astype(np.float32)
-    row[WORKED_OUT_SIZE - 2] = math.hypot(dx, dy) - NAV_DISTANCE_M
-    row[WORKED_OUT_SIZE - 1] = -math.atan2(left, ahead)
 
 
 def localization(sim: Simulator) -> NDArray[np.float32]:

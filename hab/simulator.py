@@ -141,11 +141,6 @@ class Simulator(Protocol):
         ...
 
     @property
-    def base_effort(self) -> NDArray[np.float64]:
-        """(2,) how hard the base's drives push, as a share of the most they can: forwards, and turning left."""
-        ...
-
-    @property
     def ee_pos(self) -> NDArray[np.float64]:
         """(3,) end-effector position in the world (m)."""
         ...
@@ -184,13 +179,12 @@ class Simulator(Protocol):
         """(128, 128, 1) head depth in [0, 1] (metres / 10)."""
         ...
 
-    def head_scan(self, through_arm: bool = False) -> NDArray[np.float32]:
+    def head_scan(self) -> NDArray[np.float32]:
         """(48,) ranges from the head depth camera in [0, 1] (metres / 3): three columns of 16, right to left, each from
-        the floor up; `robot.UNKNOWN_RANGE` where the robot's own arm is in the way and rays do not go
-        `through_arm`."""
+        the floor up; `robot.UNKNOWN_RANGE` where the robot's own arm is in the way."""
         ...
 
-    def laser(self, through_arm: bool = False) -> NDArray[np.float32]:
+    def laser(self) -> NDArray[np.float32]:
         """(64,) ranges of the base laser in [0, 1] (metres / 10), right to left; likewise of the arm."""
         ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class Agent:
     """Closed loop (planner/closed_loop.py) by one of `planner.state.STATES`; "": the paper's chain, planned once."""
 
 
+@lru_cache(maxsize=16)
 def skills_needed(name: str, agent: Agent) -> tuple[str, ...]:
     """Return the skills that `name`, a scenario or a skill, is played with."""
     if name in TASKS:

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import skills
 from configs.schema import ConfigError, TrainSkillConfig, read_train_config
-from hab.observation_sets import OBSERVATION_SETS
-from skills import TASKS, always_drives
+from hab.observation_sets import LASER, LASER_MAP, OBSERVATION_SETS
+from skills import TASKS, always_drives, task_class
 
 ZOO = Path(skills.__file__).parent / "zoo"
 """The packaged policies."""
 WEIGHTS, CONFIG = "policy.safetensors", "config.yaml"
-CLONED = "cloned"
-"""Folder in a run's: the policy as it was before reinforcement learning."""
 
 
 class ZooError(ValueError):
@@ -73,8 +71,11 @@ def entries(folder: Path) -> list[Entry]:
 def find(found: Iterable[Entry], skill: str, base_movement: bool, obs: str | None) -> Entry | None:
     """Return the policy for a job, if there is one; Navigate always drives.
 
-    `obs`: what it has to see; None: of those that there are, the first in the order of `OBSERVATION_SETS`.
+    `obs`: what it has to see; None: of those that there are, the first in the order of `OBSERVATION_SETS`. With
+    `laser+map` a skill that draws no map sees `laser`.
     """
     drives = base_movement or always_drives(skill)
+    if obs == LASER_MAP and not task_class(skill).map_room_m:
+        obs = LASER
     fit = {e.config.obs: e for e in found if (e.config.skill, e.config.nav) == (skill, drives)}
     return next((fit[name] for name in OBSERVATION_SETS if name in fit and obs in (None, name)), None)

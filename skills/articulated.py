@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium import spaces
-from numpy.typing import NDArray
 
 from hab import sensors
 from hab.actions import ARM, GRIP, Action
@@ -25,12 +23,10 @@ from hab.measures import (
     articulation_closed,
     articulation_open,
     at_rest,
-    rest_distance,
 )
-from hab.observation_sets import LASER
 from hab.openings import against_wall, grid_with_openings, handle_at, opened_position, rotated, swing
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
-from hab.sensors import Observation, RobotPose
+from hab.sensors import RobotPose
 from hab.simulator import Simulator
 from skills.oracle.articulated import OracleClose, OracleOpen
 from skills.skill import Goal, Progress
@@ -44,7 +40,7 @@ from skills.starts import (
     fixed_yaw_noise,
     handover_poses,
 )
-from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, ee_distance
+from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance
 
 STATE_REWARD = 10.0
 """Per metre or radian that the joint comes nearer to its goal."""
@@ -205,13 +201,7 @@ class Articulated(SkillTask[ArticulatedState]):
 
 
 class Open(Articulated):
-    """Where the hand last had the handle is remembered: to take it up there again, and to know how far it was drawn."""
-
     parts, oracle = (ARM, GRIP), OracleOpen
-    drawn_m: ClassVar[float]
-    """How far (m, as the crow flies) its handle lies from where it is closed when it has been opened far enough."""
-    memories: ClassVar = {"has_held": lambda sim, goal: sim.held != ""}
-    """Nothing else tells a drawer that is open from one that is closed: the laser looks under it."""
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
@@ -221,25 +211,6 @@ class Open(Articulated):
     def achieved(sim: Simulator, goal: Goal) -> bool:
         return articulation_open(sim, goal.articulation)
 
-    @classmethod
-    def observed_space(cls, obs: str) -> spaces.Dict:
-        space = super().observed_space(obs)
-        return space if obs == LASER else spaces.Dict({**space.spaces, "handle_drawn": sensors.vector_space(3)})
-
-    @classmethod
-    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
-        if obs == LASER:
-            return super().observe(sim, obs, goal, memory)
-        if sim.held:
-            memory["handle"] = sim.ee_pos[None].copy()  # in the world; odometry would tell the same from the base
-        handle = memory.get("handle", goal)
-        read, pose = super().observe(sim, obs, handle, memory), RobotPose(sim)
-        read["handle_start_sensor"] = sensors.in_ee_frame(pose, goal)
-        before, now = sensors.in_base_frame(pose, goal[0]), sensors.in_base_frame(pose, handle[0])
-        ahead, left = now[0] - before[0], now[1] - before[1]
-        read["handle_drawn"] = np.array((ahead, left, math.hypot(ahead, left) - cls.drawn_m), np.float32)
-        return read
-
     def at_goal(self, position: float) -> bool:
         return position > self.goal_position - OPEN_SLACK
 
@@ -248,7 +219,6 @@ class Close(Articulated):
     """The suction is off: fronts are pushed."""
 
     parts, oracle = (ARM,), OracleClose
-    memories: ClassVar = {"has_touched": lambda sim, goal: ee_distance(sim, goal[0]) < TOUCH_M}
     goal_position = 0.0
     rest_reward_per_m = 1.0
 
@@ -267,46 +237,20 @@ class Close(Articulated):
 class OpenCabinet(Open):
     skill, number, kind = "open_cabinet", 5, "cabinet"
     goal_position = DRAWER_OPEN_M
-    drawn_m = DRAWER_OPEN_M - OPEN_SLACK
     box_x_m, box_y_m = (0.80, 0.95), (-0.35, 0.35)
     rest_reward_per_m = 10.0
 
 
 class OpenFridge(Open):
-    """Besides, it is told whether its hand has been behind the door since it let go or was last at rest: else the
-    way to there would look like the way back."""
-
     skill, number, kind = "open_fridge", 3, "fridge"
     force_sum_max_n = 20_000.0
     goal_position = FRIDGE_OPEN_RAD
-    drawn_m = 0.763
     box_x_m, box_y_m = (0.833, 1.25), (-0.6, 0.6)
     # From where the arm draws the door ajar and then gets round its edge; nearer to the hinge if a wall is in the way.
     fixed_boxes_m = ((0.95, 1.05), (0.38, 0.53)), ((1.08, 1.17), (0.04, 0.20))
     # Further round, and the shoulder meets the head.
     fixed_yaw_rad = 0.3
     rest_reward_per_m = 1.0
-
-    @classmethod
-    def observed_space(cls, obs: str) -> spaces.Dict:
-        space = super().observed_space(obs)
-        passed = spaces.Box(0.0, 1.0, (1,), np.float32)
-        return space if obs == LASER else spaces.Dict({**space.spaces, "has_passed": passed})
-
-    @classmethod
-    def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
-        read = super().observe(sim, obs, goal, memory)
-        if obs == LASER:
-            return read
-        if sim.held or rest_distance(sim) < AT_REST_M:
-            memory.pop("passed", None)
-        elif "handle" in memory:
-            handle = memory["handle"][0]
-            away = handle[:2] - sim.base[:2]
-            if float((sim.ee_pos - handle)[:2] @ away) > PASSED_M * float(np.hypot(*away)):
-                memory["passed"] = True
-        read["has_passed"] = np.array(["passed" in memory], np.float32)
-        return read
 
 
 class CloseCabinet(Close):

@@ -44,8 +44,6 @@ MIN_START_M = 3.0
 """Planar distance from the target at the start."""
 TURN_REWARD_M = 3.0
 """Turning towards the target is rewarded within this distance."""
-SHOWN_STOP_M, SHOWN_STOP_RAD, SHOWN_STOP_FLOOR_M = 1.42, 0.20, 1.15
-"""A demonstration stops so near the target, turned so far off it, and so near to where one would work."""
 LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
 """So far from its resting position a skill's last step leaves the hand, and with such pitches."""
 WORKING_SHARE = 0.7
@@ -76,7 +74,6 @@ class Navigate(SkillTask[NavigateState]):
     skill, number, oracle = "navigate", 0, OracleNavigate
     parts = (BASE, STOP)
     keys = ("goal_to_agent_gps_compass",)
-    computed_keys = ("stop_margin", "base_effort", "arm_effort")
     surroundings_size = WAY_SIZE
     critic_measures = ("dist_to_goal", "geodesic_dist_to_goal", "rot_dist_to_goal")
     max_steps, chain_steps = 1000, 750
@@ -161,10 +158,6 @@ class Navigate(SkillTask[NavigateState]):
     def succeeded(self, now: NavigateState, action: Action) -> bool:
         return stop_called(action) and now.goal_m < NAV_DISTANCE_M and now.angle_rad < NAV_ANGLE_RAD
 
-    def may_stop(self) -> bool:
-        now = self._state
-        return now.goal_m < SHOWN_STOP_M and now.angle_rad < SHOWN_STOP_RAD and now.floor_m < SHOWN_STOP_FLOOR_M
-
     def success_reward(self, now: NavigateState) -> float:
         """Reward stopping near to where one would work at the target: the next skill begins where this one stops."""
         short_m = max(0.0, now.floor_m - (CARRIED_ROOM_M if now.held else 0.0))
@@ -225,33 +218,45 @@ class FloorDistance:
 
     def __call__(self, base: NDArray[np.float64]) -> float:
         """Interpolate between the cells around, so that every centimetre counts."""
-        x, y = self._free_place(base)
-        column = (x - self._grid.origin[0]) / self._grid.cell_m - 0.5
+        return self._at(*self._free_place(base))
+
+    def _at(self, x: float, y: float) -> float:
         row = (y - self._grid.origin[1]) / self._grid.cell_m - 0.5
-        i, j = math.floor(row), math.floor(column)
-        total = weights = 0.0
-        for di, dj in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            weight = (1.0 - abs(row - i - di)) * (1.0 - abs(column - j - dj))
-            inside = 0 <= i + di < self._grid.shape[0] and 0 <= j + dj < self._grid.shape[1]
-            distance = float(self._field[i + di, j + dj]) if inside else math.inf
-            if math.isfinite(distance):
-                total, weights = total + weight * distance, weights + weight
-        return total / weights if weights > 0.0 else float(self._field[self._grid.cell(x, y)])
+        column = (x - self._grid.origin[0]) / self._grid.cell_m - 0.5
+        distance = _interpolate(self._field, row, column)
+        return distance if math.isfinite(distance) else float(self._field[self._grid.cell(x, y)])
 
     def way(self, base: NDArray[np.float64]) -> list[float]:
         """Return where the shortest path leads from a base pose (3,): cosine and sine of the direction, in the base's
         frame, of what lies `LOOK_AHEAD_M` ahead on it, and its length (m)."""
         x, y, yaw = base.tolist()
-        i, j = _descend(self._field, *self._grid.cell(*self._free_place(base)), round(LOOK_AHEAD_M / self._grid.cell_m))
+        place = self._free_place(base)
+        i, j = _descend(self._field, *self._grid.cell(*place), round(LOOK_AHEAD_M / self._grid.cell_m))
         ahead_x, ahead_y = self._grid.xy(i, j)
         turn = math.atan2(ahead_y - y, ahead_x - x) - yaw
-        return [math.cos(turn), math.sin(turn), self(base)]
+        return [math.cos(turn), math.sin(turn), self._at(*place)]
 
     def _free_place(self, base: NDArray[np.float64]) -> tuple[float, float]:
         """Return where the base stands on the grid, or the nearest place where it might, and from which a way leads."""
         x, y, _ = base.tolist()
-        near = self._grid.nearest_free(x, y)
-        return (x, y) if self._grid.cell(*near) == self._grid.cell(x, y) else near
+        (i, j), (rows, columns) = self._grid.cell(x, y), self._grid.shape
+        if 0 <= i < rows and 0 <= j < columns and self._grid.largest_component[i, j]:
+            return x, y
+        return self._grid.nearest_free(x, y)
+
+
+@njit(types.float64(types.Array(types.float32, 2, "A", readonly=True), types.float64, types.float64), cache=True)
+def _interpolate(field: NDArray[np.float32], row: float, column: float) -> float:
+    """Return a distance field's value between its cells' centres, of those around that are finite; inf: none is."""
+    i, j = math.floor(row), math.floor(column)
+    total, weights = 0.0, 0.0
+    for k in range(i, i + 2):
+        for m in range(j, j + 2):
+            if 0 <= k < field.shape[0] and 0 <= m < field.shape[1] and math.isfinite(field[k, m]):
+                weight = (1.0 - abs(row - k)) * (1.0 - abs(column - m))
+                total += weight * field[k, m]
+                weights += weight
+    return total / weights if weights > 0.0 else math.inf
 
 
 @njit(

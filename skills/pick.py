@@ -24,7 +24,7 @@ from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
 from skills.oracle.pick import OraclePick
 from skills.skill import RESET_ARM_STEPS, Goal, Progress, arm_rests, towards_rest
-from skills.starts import NO_SHOVE, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
+from skills.starts import NO_SHOVE, STARTS, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
 from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -45,12 +45,12 @@ class Pick(SkillTask[PickState]):
     """Start: within 2 m of the object, facing it; without base movement as close as the resting arm allows."""
 
     skill, number, oracle = "pick", 1, OraclePick
+    start_kinds = STARTS
     force_sum_max_n = 10_000.0
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", *HAND_KEYS)
     surroundings_size = SIZE
     critic_measures = ("ee_to_object_distance", "did_pick_object")
-    map_room_m, looks_around = 1.5, True
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:

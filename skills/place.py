@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid
 from hab.measures import AT_REST_M, PLACED_M, at_rest
-from hab.observation_sets import LASER_MAP
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -21,7 +20,7 @@ from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
 from skills.oracle.place import OraclePlace
 from skills.skill import Goal, Progress
-from skills.starts import NO_SHOVE, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
+from skills.starts import NO_SHOVE, STARTS, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
 from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, from_what_is_held, to_mm
 
 DISTANCE_REWARD = 2.0
@@ -50,12 +49,12 @@ class Place(SkillTask[PlaceState]):
     """Start: as Pick's, around the goal, with the object in hand."""
 
     skill, number, oracle = "place", 2, OraclePlace
+    start_kinds = STARTS
     force_sum_max_n = 10_000.0
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *HAND_KEYS)
     surroundings_size = SIZE
     critic_measures = ("object_to_goal_distance", "obj_at_goal")
-    map_room_m, looks_around = 1.5, True
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
@@ -68,10 +67,9 @@ class Place(SkillTask[PlaceState]):
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
-        """Read its sensors; with something in hand they tell where the goal is from there. (The policies that see
-        `laser+map` were trained to be told from the end-effector.)"""
+        """Read its sensors; with something in hand they tell where the goal is from there."""
         read = super().observe(sim, obs, goal, memory)
-        if sim.held and obs != LASER_MAP:
+        if sim.held:
             from_what_is_held(read, memory)
         return read
 

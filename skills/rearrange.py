@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from hab.actions import ARM, BASE, GRIP, Action
 from hab.episodes import load_grid, make_episode
 from hab.measures import FORCE_SUM_MAX_N, PLACED_M
-from hab.observation_sets import LASER_MAP
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -56,7 +55,6 @@ class Rearrange(SkillTask[RearrangeState]):
     critic_measures = ("geodesic_dist_to_goal", "ee_to_object_distance", "object_to_goal_distance", "did_pick_object")
     surroundings_size = WAY_SIZE + SIZE
     max_steps = REARRANGE_STEPS
-    map_room_m = 12.0
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
@@ -73,7 +71,7 @@ class Rearrange(SkillTask[RearrangeState]):
         read = super().observe(sim, obs, goal[1:] if sim.held else goal[:1], memory)
         if not sim.held:
             memory.pop(TAKEN, None)
-        elif obs != LASER_MAP:
+        else:
             if TAKEN not in memory and (taken := taken_at(sim, tuple(goal[0].tolist()))) is not None:
                 memory[TAKEN] = np.array(taken, np.float32)
             from_what_is_held(read, memory)

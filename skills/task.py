@@ -9,7 +9,7 @@ from __future__ import annotations
 import cmath
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -25,8 +25,7 @@ from hab.backend import make_simulator
 from hab.episodes import Unsolvable, load_scene, scene_seed, split_number
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import ForceSum, rest_distance
-from hab.nearby import AROUND_SIZE, Nearby
-from hab.observation_sets import CRITIC_STATE, DEFAULT, LASER, LASER_MAP, SURROUNDINGS
+from hab.observation_sets import CRITIC_STATE, DEFAULT, LASER_MAP, SURROUNDINGS
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -74,11 +73,6 @@ KEYS: dict[str, slice] = {
 its object's start or goal, its handle when closed, or its navigation target."""
 HAND_KEYS = ("joint", "is_holding", "relative_resting_position")
 """What habitat tells every manipulation skill."""
-ARM_KEYS = ("arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal")
-"""The drives' effort; and what follows from `joint` and the goal in the end-effector's frame by the arm's geometry
-alone: it tells a network of a few layers what it would need many examples to work out (hab/arm.py)."""
-Memory = Callable[[Simulator, NDArray[np.float64]], bool]
-"""A function of the simulator and the goal's position (1, 3), of which only what sensors tell is used."""
 CallMemory = dict[str, Any]
 """What a skill remembers of its sensors' readings since its call began."""
 
@@ -109,16 +103,11 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     """Action parts; the base, which others have or not, only if it is nothing without."""
     keys: ClassVar[tuple[str, ...]]
     """habitat-lab's observations besides the range sensors' or the camera's."""
-    computed_keys: ClassVar[tuple[str, ...]] = ARM_KEYS
-    """What is worked out from them (`sensors.WORKED_OUT`); no part of `laser`."""
     map_room_m: ClassVar[float] = 0.0
     """With `laser+map` it draws a map, and is told the way on it to its goal (hab/mapping.py): so far (m) it may lead
     beyond its two ends. 0: none is drawn."""
-    looks_around: ClassVar[bool] = False
-    """Whether, with `laser+map`, it remembers what it has seen near its goal (hab/nearby.py)."""
-    memories: ClassVar[dict[str, Memory]] = {}
-    """Observations of 0 or 1, no part of `laser`: whether something that the sensors tell has been so since the call
-    began."""
+    start_kinds: ClassVar[tuple[StartKind, ...]] = ("wide",)
+    """Which kinds of start states (skills/starts.py) it has of its own."""
     max_steps: int = MANIPULATION_STEPS
     critic_measures: ClassVar[tuple[str, ...]] = ()
     """Of its `measures`, those that are part of `CRITIC_STATE`."""
@@ -190,14 +179,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Return the space of what it sees with an observation set."""
         told: dict[str, spaces.Space[Any]] = dict(sensors.exteroception_space(obs))
         told |= {key: _key_space(key) for key in cls.keys}
-        if obs != LASER:
-            told |= {key: _key_space(key) for key in cls.computed_keys}
-            told |= {key: spaces.Box(0.0, 1.0, (1,), np.float32) for key in cls.memories}
-        if obs == LASER_MAP:
-            if cls.map_room_m:
-                told["route"] = sensors.vector_space(ROUTE_SIZE)
-            if cls.looks_around:
-                told["around_goal"] = sensors.vector_space(AROUND_SIZE)
+        if obs == LASER_MAP and cls.map_room_m:
+            told["route"] = sensors.vector_space(ROUTE_SIZE)
         return spaces.Dict(told)
 
     @classmethod
@@ -208,44 +191,21 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         row = sensors.sense(sim, goal[:1])
         for key in cls.keys:
             read[key] = row[KEYS[key]]
-        if obs == LASER:
-            return read
-        row = sensors.work_out(sim, goal[0])
-        for key in cls.computed_keys:
-            read[key] = row[sensors.WORKED_OUT[key]]
-        cls.remember(sim, goal, memory)
-        for key in cls.memories:
-            read[key] = np.array([key in memory], np.float32)
-        if obs == LASER_MAP and (cls.map_room_m or cls.looks_around):
-            read.update(cls._remembered(sim, RobotPose(sim), goal[0], read, memory))
+        if obs == LASER_MAP and cls.map_room_m:
+            read["route"] = cls._route(sim, goal[0], read, memory)
         return read
 
     @classmethod
-    def _remembered(
-        cls, sim: Simulator, pose: RobotPose, goal: NDArray[np.float64], read: Observation, memory: CallMemory
-    ) -> Observation:
-        """Tell what follows from all that laser and head have seen since the call began, by odometry."""
-        told: Observation = {}
+    def _route(
+        cls, sim: Simulator, goal: NDArray[np.float64], read: Observation, memory: CallMemory
+    ) -> NDArray[np.float32]:
+        """Return the way to a goal (3,) on the map of all that laser and head have seen since the call began, by
+        odometry."""
         x, y, yaw = moved = odometry(sim, memory)
-
-        def mapped(point: NDArray[np.float64]) -> NDArray[np.float64]:
-            ahead, left, up = sensors.in_base_frame(pose, point)
-            return np.array((*on_map(moved, ahead, left), up))
-
-        place = mapped(goal)
-        if cls.map_room_m:
-            drawn = memory.setdefault("map", LaserMap(cls.map_room_m))
-            drawn.read(x, y, yaw, read["laser"], read["head_scan"])
-            told["route"] = drawn.route(x, y, yaw, (float(place[0]), float(place[1])))
-        if cls.looks_around:
-            nearby = memory.setdefault("nearby", Nearby())
-            told["around_goal"] = nearby.read(read["head_scan"], moved, place, mapped(sim.ee_pos) if sim.held else None)
-        return told
-
-    @classmethod
-    def remember(cls, sim: Simulator, goal: NDArray[np.float64], memory: CallMemory) -> None:
-        """Add to `memory` what is so now."""
-        memory.update((key, True) for key, so in cls.memories.items() if so(sim, goal))
+        drawn = memory.setdefault("map", LaserMap(cls.map_room_m))
+        drawn.read(x, y, yaw, read["laser"], read["head_scan"])
+        ahead, left, _ = sensors.in_base_frame(RobotPose(sim), goal)
+        return drawn.route(x, y, yaw, on_map(moved, ahead, left))
 
     # -- in a plan (docs/hab.md, "Planning"): for skills that plans are made of ----------------------------------------
 
@@ -308,10 +268,6 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Whether a decision that has lasted so many control steps lasts longer, unless something ends it: nobody is
         asked for actions that nothing hangs on."""
         return steps < action_repeat or (action_repeat > 1 and self.acts_itself())
-
-    def may_stop(self) -> bool:
-        """Whether now is a good moment to call stop, for a demonstration to show (skills/demonstrations.py)."""
-        return False
 
     # -- gymnasium -------------------------------------------------------------------------------------------------
 
@@ -526,7 +482,5 @@ def ee_distance(sim: Simulator, position: NDArray[np.float64]) -> float:
 def _key_space(key: str) -> spaces.Box:
     if key == "is_holding":
         return spaces.Box(0.0, 1.0, (1,), np.float32)
-    if key in ("arm_effort", "base_effort"):
-        return spaces.Box(-1.0, 1.0, (7 if key == "arm_effort" else 2,), np.float32)
-    span = KEYS.get(key) or sensors.WORKED_OUT[key]
+    span = KEYS[key]
     return sensors.vector_space(span.stop - span.start)

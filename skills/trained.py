@@ -28,7 +28,7 @@ class WeightsError(ValueError):
 
 class TrainedPolicy:
     """Plays a skill with a network as it was trained: actions are held for `action_repeat` control steps
-    (skills/task.py), and motions drawn, unless `policy.deterministic` or the network knows no chance (PQL's).
+    (skills/task.py), and motions drawn, unless the network knows no chance (PQL's).
 
     Drawn rather than the most probable ones, because a policy that may stop at any moment, with a small probability
     each, never does so otherwise. They come from numpy's global generator, which an evaluation seeds for each episode.

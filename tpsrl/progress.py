@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 from typing import Protocol
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-from ver_core.progress import LINE_EVERY_S
 
 
 class Outcome(Protocol):
@@ -46,27 +42,6 @@ def frame_progress(name: str) -> Iterator[Callable[[int, int], None]]:
             bar.update(task, completed=done, total=total, phase="rendering")
 
         yield on_frame
-
-
-@contextmanager
-def demonstration_progress(name: str, episodes: int) -> Iterator[Callable[[int, str], None]]:
-    """Show what the oracles have shown; yields the function to call with episodes more, and how it goes.
-
-    Where stderr is no terminal: a line now and then.
-    """
-    done, said_s = 0, monotonic()
-    with _bar("{task.fields[state]}") as bar:
-        task = bar.add_task(name, total=episodes, state="")
-
-        def on_episodes(more: int, state: str) -> None:
-            nonlocal done, said_s
-            done += more
-            bar.update(task, advance=more, state=state)
-            if not bar.console.is_terminal and monotonic() - said_s > LINE_EVERY_S:
-                said_s = monotonic()
-                click.echo(f"{name}: {done} of {episodes} episodes, {state}", err=True)
-
-        yield on_episodes
 
 
 @contextmanager

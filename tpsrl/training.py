@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
-import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,28 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import click
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from eval.model_card import CardError, keep_facts
 from hab.actions import action_space
 from hab.backend import PLANAR
 from hab.episodes import data_split
-from hab.observation_sets import CRITIC_KEYS, DEPTH, OBSERVATION_SETS
-from planner.zoo import CLONED, CONFIG, WEIGHTS, ZOO, Entry, ZooError, run_entry
+from hab.observation_sets import CRITIC_KEYS, DEPTH, LASER_MAP, OBSERVATION_SETS
+from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, run_entry
 from pql_core.trainer import PqlTrainer
 from skills import TASKS, always_drives, recorded, task_class
-from skills.demonstrations import Job, NothingShown, clone_oracle
 from skills.starts import STARTS
 from skills.trained import is_critics, without_critic
 from skills.training import env_factory, fit_policy
 from tpsrl.inputs import BadInput, Failure, check_data_is_played, check_simulator, checked_data
-from tpsrl.progress import demonstration_progress
 from ver_core.checkpoint import CheckpointError
 from ver_core.config import PolicyConfig
-from ver_core.distributed import World
 from ver_core.learner import LearningFailure
 from ver_core.policy import RecurrentPolicy
 from ver_core.reporting import RECENT_EPISODES
@@ -108,16 +100,11 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         if config.algorithm == "pql":
             trainer = PqlTrainer(make_env, config.pql, config.policy, **shared)
         else:
-            begin = _beginning(config, task, out)
+            begin = partial(_take_weights, config, out) if config.initial_weights else None
             trainer = Trainer(make_env, config.train, config.policy, begin=begin, **shared)
     before = trainer.steps
-    try:
-        with learning():
-            result = trainer.train()
-    except KeyboardInterrupt:
-        raise Failure(f"interrupted while cloning the oracle: nothing is kept; remove {out}, start again") from None
-    except NothingShown as error:
-        raise Failure(f"{error}; train with demonstrations.rounds=0") from error
+    with learning():
+        result = trainer.train()
     if isinstance(trainer, PqlTrainer) or trainer.world.rank == 0:
         command = f"train-skill {config.skill}"
         click.echo(summary(name, command, total_steps(config), result, before, out))
@@ -144,20 +131,6 @@ def learning() -> Iterator[None]:
         raise BadInput(str(error)) from error
     except (EnvironmentFailure, LearningFailure, CheckpointError) as error:
         raise Failure(str(error)) from error
-
-
-def _beginning(config: TrainSkillConfig, task: dict[str, Any], out: Path) -> Callable[[RecurrentPolicy], None] | None:
-    """Return what gives the policy its first weights; None: they are random."""
-    if config.initial_weights:
-        return partial(_take_weights, config, out)
-    if not config.demonstrations.rounds:
-        return None
-    if not config.demonstrations.run:
-        return partial(_clone_oracle, config, task, out)
-    kept = Path(config.demonstrations.run) / CLONED
-    if not (kept / WEIGHTS).is_file():
-        raise BadInput(f"demonstrations.run={config.demonstrations.run}: holds no {CLONED}/{WEIGHTS}; leave it out")
-    return partial(_take_clone, kept, out)
 
 
 def _with_initial_weights(config: TrainSkillConfig) -> TrainSkillConfig:
@@ -192,7 +165,6 @@ def _actor(policy: PolicyConfig) -> PolicyConfig:
     """Return of a policy's configuration what its actor's weights depend on."""
     fresh = (
         "critic_mlp", "critic_keys", "predicted_keys", "initial_std", "initial_part_std", "initial_bias",
-        "deterministic",
     )  # fmt: skip
     return replace(policy, **{name: getattr(PolicyConfig(), name) for name in fresh})
 
@@ -228,37 +200,6 @@ def _take_weights(config: TrainSkillConfig, out: Path, policy: RecurrentPolicy) 
         raise BadInput(f"initial_weights: {error}") from error
 
 
-def _take_clone(kept: Path, out: Path, policy: RecurrentPolicy) -> None:
-    """Give the policy the weights that another run began with, and keep them here, too."""
-    try:
-        policy.load_state_dict(load_file(kept / WEIGHTS))
-    except (RuntimeError, SafetensorError) as error:
-        said = str(error).strip().splitlines()[0]
-        raise BadInput(f"{kept / WEIGHTS}: is no clone for this skill and policy ({said})") from error
-    shutil.copytree(kept, out / CLONED)
-
-
-def _clone_oracle(config: TrainSkillConfig, task: dict[str, Any], out: Path, policy: RecurrentPolicy) -> None:
-    """Give the policy its first weights, and keep them as a run of their own in `out`/cloned."""
-    shown, start = config.demonstrations, time.monotonic()
-    gamma, episodes = config.train.gamma, shown.episodes
-    seed = (config.train.seed,)
-    shares = shown.learner_share, shown.asked_share
-    job = Job(config.skill, task, gamma, config.policy, None, episodes, seed, *shares)
-    cores = os.cpu_count() or 1
-    threads = torch.get_num_threads()
-    torch.set_num_threads(cores)
-    with demonstration_progress(f"{config.skill}: oracle", shown.rounds * episodes) as on_episodes:
-        clone_oracle(policy, job, shown.rounds, shown.epochs, World(), cores, on_episodes)
-    torch.set_num_threads(threads)
-    folder = out / CLONED
-    folder.mkdir()
-    save_file(policy.state_dict(), folder / WEIGHTS)
-    (folder / CONFIG).write_text(train_config_yaml(config), encoding="utf-8")
-    facts = {"episodes": shown.rounds * episodes, "seconds": round(time.monotonic() - start)}
-    (folder / "cloned.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
-
-
 def _check_task(config: TrainSkillConfig) -> None:
     for key, value, choices in (
         ("skill", config.skill, tuple(TASKS)),
@@ -277,18 +218,16 @@ def _check_task(config: TrainSkillConfig) -> None:
         raise BadInput(f"sim={PLANAR}: moves the base alone and draws no images: for navigate without --obs {DEPTH}")
     if always_drives(config.skill) and not config.nav:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
-    if config.algorithm == "pql" and (config.initial_weights or config.demonstrations.rounds):
-        raise BadInput("initial_weights and demonstrations.rounds: PQL starts from random weights; leave them out")
-    if config.initial_weights and config.demonstrations.rounds:
-        raise BadInput("initial_weights: a clone of the oracle would take their place; set demonstrations.rounds=0")
-    if config.starts == "near" and config.skill not in ("pick", "place"):
-        raise BadInput(f"starts=near: {config.skill} has one kind of start states; leave it out")
+    if config.algorithm == "pql" and config.initial_weights:
+        raise BadInput("initial_weights: PQL starts from random weights; leave it out")
+    if config.obs == LASER_MAP and not task_class(config.skill).map_room_m:
+        raise BadInput(f"--obs {LASER_MAP}: {config.skill} draws no map; leave it out")
+    if config.starts not in task_class(config.skill).start_kinds:
+        raise BadInput(f"starts={config.starts}: {config.skill} has one kind of start states; leave it out")
     if config.starts == "near" and not config.nav:
         raise BadInput("starts=near: without base movement the base stands where the arm reaches; leave it out")
     if config.chain_states:
         _check_chain_states(config)
-    if task_class(config.skill).oracle is None and config.demonstrations.rounds and not config.demonstrations.run:
-        raise BadInput(f"demonstrations.rounds: {config.skill} has no oracle to show it anything; leave it out")
 
 
 def _check_chain_states(config: TrainSkillConfig) -> None:

@@ -98,8 +98,6 @@ class PolicyConfig:
     initial_bias: dict[str, Any] = field(default_factory=dict)
     """Action part ("" for a plain action) -> bias of its head's outputs at the start, one number for all or a list: a
     gaussian's mean, a bernoulli's logit, or the logits of a Discrete's choices."""
-    deterministic: bool = False
-    """In use, Gaussian parts play their mean too; training draws them in any case."""
 
     def check(self) -> None:
         """Raise `ConfigError` at the first senseless size; the rest depends on the spaces and is checked with them."""

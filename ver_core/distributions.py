@@ -106,13 +106,6 @@ class _Categorical:
         return -(self.log_p.exp() * self.log_p).sum(dim=(1, 2))
 
 
-def _miss(kind: _Entries, actions: Tensor) -> Tensor:
-    if not isinstance(kind, _Gaussian):
-        return -kind.log_prob(actions)
-    std = kind.std.detach()
-    return ((actions - kind.mean).abs() * (std.max() / std)).sum(dim=1)
-
-
 class ActionDistribution:
     """n distributions of flat actions, a row each."""
 
@@ -147,16 +140,6 @@ class ActionDistribution:
                 for kind in self._kinds
             ]
         )
-
-    def imitation_loss(self, actions: Tensor) -> Tensor:
-        """Return (n,): the absolute error of Gaussian parts' means, and -log p of choices.
-
-        A part that is drawn with a smaller spread than the widest one counts for more by as much: where less noise is
-        borne, less error is. Where an expert does now this, now that, the least absolute error is at one of the two,
-        the least square at neither.
-        """
-        pairs = zip(self._kinds, self._group(actions), strict=True)
-        return _total([_miss(kind, chosen) for kind, chosen in pairs])
 
     def mode(self) -> Tensor:
         """Return the most probable actions (n, A)."""

@@ -69,7 +69,7 @@ class RecurrentPolicy(nn.Module):
         size = self.inputs.features
         self.mlp = _mlp(size, config.mlp)
         size = config.mlp[-1] if config.mlp else size
-        self._config, self._deterministic = config, config.deterministic
+        self._config = config
 
         self.lstm: nn.LSTM | None = None
         if config.rnn_layers > 0:
@@ -146,7 +146,7 @@ class RecurrentPolicy(nn.Module):
 
     def play(self, out: Output, noise: Tensor) -> Tensor:
         """Return the actions (n, A) that are played in use; `noise` as `ActionDistribution.sample` takes it."""
-        return out.distribution.mode() if self._deterministic else out.distribution.play(noise)
+        return out.distribution.play(noise)
 
     @property
     def lacks_statistics(self) -> bool:

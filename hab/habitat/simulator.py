@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.actions import ARM, BASE, CONTROL_HZ, GRIP, Action
+from hab.actions import ARM, BASE, GRIP, Action
 from hab.episodes import Episode, load_grid, load_scene
 from hab.habitat import lab
 from hab.habitat.camera import ThirdPerson, read_camera
@@ -27,13 +27,9 @@ from hab.habitat.played import Played
 from hab.habitat.played import played as played_as
 from hab.mujoco.rays import ray_directions
 from hab.objects import held_pose, is_object
-from hab.robot import BASE_MAX_M_S, BASE_MAX_RAD_S
 from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError, Snapshot
 
-_FREE_EFFORT = (0.13, 0.57)
-"""Share of their force with which the embedded robot's drives keep it going, and turning, at full speed: habitat-lab's
-base has none, and a policy that feels nothing while it drives has never met that."""
 _TOUCHING_M = 0.0
 """Contacts nearer than this count as such; Bullet reports pairs that are merely close, too."""
 _LASER_RAYS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1)) @ TO_HABITAT.T
@@ -54,7 +50,6 @@ class HabitatSimulator:
         self._env: Any = None
         self._config: Any = None
         self._stepped = False
-        self._effort = np.zeros(2)
 
     # -- episode ---------------------------------------------------------------------------------------------------
 
@@ -102,7 +97,6 @@ class HabitatSimulator:
             marker.update()
         self.steps, self.dropped = 0, False
         self.force_n = self.path_m = 0.0
-        self._effort[:] = 0.0
 
     def hold(self, name: str, tilt_rad: float = 0.0) -> None:
         """Let the cup hold a handle where it is, or put an object to it, upright or leaning (start states only)."""
@@ -155,7 +149,6 @@ class HabitatSimulator:
         actions["base_velocity"].step(base_vel=moved)
         self._keep_on_floor()
         after = self.base
-        self._note_effort(before, after, moved)
         self.path_m += math.hypot(after[0] - before[0], after[1] - before[1])
         self._sim.maybe_update_articulated_agent()
         for _ in range(self._sim.ac_freq_ratio):
@@ -185,14 +178,6 @@ class HabitatSimulator:
     def arm_target(self) -> NDArray[np.float64]:
         """(7,) joint targets of the arm's motors (rad)."""
         return np.asarray(self._robot.arm_motor_pos, dtype=np.float64)
-
-    @property
-    def base_effort(self) -> NDArray[np.float64]:
-        """(2,) what drives would push with: `_FREE_EFFORT`, and the share of the commanded motion that was refused.
-
-        habitat-lab moves the base without any.
-        """
-        return self._effort.copy()
 
     @property
     def ee_pos(self) -> NDArray[np.float64]:
@@ -255,11 +240,11 @@ class HabitatSimulator:
 
     # -- sensors ---------------------------------------------------------------------------------------------------
 
-    def laser(self, through_arm: bool = False) -> NDArray[np.float32]:
+    def laser(self) -> NDArray[np.float32]:
         """(64,) ranges of the base laser, right to left, metres / 10 clipped to [0, 1]."""
         return self._ranges(robot.LASER_POS, _LASER_RAYS, robot.LASER_MAX_M)
 
-    def head_scan(self, through_arm: bool = False) -> NDArray[np.float32]:
+    def head_scan(self) -> NDArray[np.float32]:
         """(48,) ranges of the head scan, metres / 3 clipped to [0, 1]."""
         return self._ranges(robot.HEAD_CAMERA_POS, _HEAD_RAYS, robot.HEAD_SCAN_MAX_M)
 
@@ -390,14 +375,6 @@ class HabitatSimulator:
             self._robot.base_pos = self._mn.Vector3(position[0], 0.0, position[2])
             if self._grasp.snap_idx is not None:
                 self._grasp.update_object_to_grasp()
-
-    def _note_effort(self, before: NDArray[np.float64], after: NDArray[np.float64], asked: tuple[float, float]) -> None:
-        """Work out `base_effort` from which share of a commanded motion the navigation mesh refused."""
-        forward, turn = (min(max(value, -1.0), 1.0) for value in asked)
-        went = (after[0] - before[0]) * math.cos(before[2]) + (after[1] - before[1]) * math.sin(before[2])
-        full = (BASE_MAX_M_S / CONTROL_HZ, BASE_MAX_RAD_S / CONTROL_HZ)
-        short = (forward - went / full[0], turn - math.remainder(after[2] - before[2], math.tau) / full[1])
-        self._effort[:] = np.clip(np.add(short, np.multiply(_FREE_EFFORT, (forward, turn))), -1.0, 1.0)
 
     def _contacts(self) -> list[float]:
         """Return the normal forces (N) of what touches the robot or what it holds, but for those two each other."""

@@ -91,19 +91,14 @@ class RangeSensors:
         arm = _moving_parts(model)
         self._of_laser = _seen(model, (SCENE_GROUP,), arm)
         self._of_head = _seen(model, (SCENE_GROUP, DECORATION_GROUP), arm)
-        self._through_arm = _seen(model, (SCENE_GROUP,), np.zeros_like(arm))
 
-    def laser(self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False) -> NDArray[np.float32]:
+    def laser(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (64,) ranges, a share of the longest, in [0, 1]; `base` is x, y and yaw."""
-        seen = self._through_arm if through_arm else self._of_laser
-        return seen.cast(data.geom_xpos, data.geom_xmat, base, _LASER)
+        return self._of_laser.cast(data.geom_xpos, data.geom_xmat, base, _LASER)
 
-    def head_scan(
-        self, data: mujoco.MjData, base: NDArray[np.float64], through_arm: bool = False
-    ) -> NDArray[np.float32]:
+    def head_scan(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (48,) ranges, likewise."""
-        seen = self._through_arm if through_arm else self._of_head
-        return seen.cast(data.geom_xpos, data.geom_xmat, base, _HEAD)
+        return self._of_head.cast(data.geom_xpos, data.geom_xmat, base, _HEAD)
 
 
 class StillShapes:

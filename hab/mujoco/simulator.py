@@ -213,14 +213,6 @@ class MujocoSimulator:
         return self._target.copy()
 
     @property
-    def base_effort(self) -> NDArray[np.float64]:
-        """(2,) how hard the base's drives push, as a share of the most they can: forwards, and turning left."""
-        x, y, turn = self._base_force.tolist()
-        yaw = float(self._base[2])
-        forward = x * math.cos(yaw) + y * math.sin(yaw)
-        return np.array((forward / robot.BASE_FORCE_N, turn / robot.BASE_TORQUE_NM))
-
-    @property
     def ee_pos(self) -> NDArray[np.float64]:
         """(3,) end-effector position in the world (m)."""
         return self._ee_pos.copy()
@@ -273,13 +265,13 @@ class MujocoSimulator:
 
     # -- sensors ---------------------------------------------------------------------------------------------------
 
-    def laser(self, through_arm: bool = False) -> NDArray[np.float32]:
+    def laser(self) -> NDArray[np.float32]:
         """(64,) ranges of the base laser over 220 degrees, right to left, metres / 10 clipped to [0, 1]."""
-        return self._ranges.laser(self.data, self._base, through_arm)
+        return self._ranges.laser(self.data, self._base)
 
-    def head_scan(self, through_arm: bool = False) -> NDArray[np.float32]:
+    def head_scan(self) -> NDArray[np.float32]:
         """(48,) ranges of the head scan, metres / 3 clipped to [0, 1]."""
-        return self._ranges.head_scan(self.data, self._base, through_arm)
+        return self._ranges.head_scan(self.data, self._base)
 
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""
@@ -329,7 +321,6 @@ class MujocoSimulator:
         self._arm_qpos = span(fetch.ARM_JOINTS)
         first = model.actuator(fetch.BASE_JOINTS[0]).id
         self._base_ctrl, self._arm_ctrl = data.ctrl[first : first + 3], data.ctrl[first + 3 : first + 10]
-        self._base_force = data.actuator_force[first : first + 3]
         self._base, self._arm = data.qpos[self._base_qpos], data.qpos[self._arm_qpos]
         self._ranges = RangeSensors(model)
         self._instabilities = [data.warning[kind] for kind in _UNSTABLE]

@@ -44,7 +44,7 @@ class Apartment:
         self.seed = seed
         self.free: NDArray[np.bool_] = grid.largest_component
         """(rows, columns) where the robot's centre may be."""
-        self.frame = np.array([*grid.origin, grid.cell_m])
+        self.frame = grid.frame
         """The grid's corner x, y (m) and its cells' size (m)."""
         self._cells = np.flatnonzero(self.free).astype(np.int32)
         self.shapes = StillShapes(*columns(standing(scene)))

@@ -88,7 +88,7 @@ CASES = {
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
     "fewer objects than targets": (["eval", "tidy_house", "sim.objects=4"], "sim.objects=4: choose from 5 to 30"),
     "houses in no picture": (["houses", "--out", "houses.txt"], "must end in .png or .jpg"),
-    "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser, laser+map, depth"),
+    "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser+map, laser, depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=gazebo"], "choose from mujoco, habitat"),
     "not in the zoo yet": (
         ["eval", "open_fridge", "--skills", "zoo", "sim.obs=depth"],

@@ -24,9 +24,7 @@ from safetensors.torch import load_file
 from configs.schema import ConfigError, load_train_config, read_train_config, train_config_yaml
 from hab.observation_sets import CRITIC_KEYS
 from skills import TASKS, make_env
-from skills.demonstrations import NothingShown
 from skills.training import fit_policy
-from tpsrl import training
 from ver_core.policy import RecurrentPolicy
 from ver_core.trainer import Trainer
 
@@ -41,27 +39,18 @@ BAD = {
     "unknown observation set": (["pick", "--obs", "lasr"], "did you mean 'laser'"),
     "simulator that is not there": (["pick", "--sim", "gazebo"], "choose from mujoco, habitat, planar"),
     "navigate must drive": (["navigate", "--no-nav"], "leave it out"),
-    "rearrange has no oracle": (["rearrange", "train=clone", "demonstrations.rounds=1"], "no oracle"),
     "no steps": (["pick", "--steps", "0"], "0 is not in the range"),
     "steps twice": (["pick", "--steps", "9", "train.total_steps=9"], "give one of them"),
     "typo in a key": (["pick", "train.num_env=2"], "Did you mean: 'num_envs'"),
     "typo in a section": (["pick", "polcy.rnn_size=2"], "Did you mean: 'policy'"),
     "new key": (["pick", "+train.speed=2"], "speed"),
-    "unknown group": (["pick", "train=papr"], "Available options in 'train': clone paper pql pql_small small"),
+    "unknown group": (["pick", "train=papr"], "Available options in 'train': paper pql pql_small small"),
     "wrong type": (["pick", "train.num_envs=many"], "many"),
     "fraction of an environment": (["pick", "train.num_envs=2.5"], "2.5"),
     "sweep": (["pick", "train.seed=1,2"], "--multirun"),
     "option as override": (["pick", "nav=false"], "argument or option for nav"),
     "skill as override": (["pick", "+skill=place"], "argument or option for skill"),
     "hydra's own override": (["pick", "hydra.run.dir=x"], "only keys of configs/train_skill.yaml"),
-    "negative rounds": (["pick", "demonstrations.rounds=-1"], "must be at least 0"),
-    "no share": (["pick", "demonstrations.learner_share=0"], "must lie above 0 and be 1 at most"),
-    "no demonstrations": (["pick", "demonstrations.episodes=0"], "must be at least 1"),
-    "no clone there": (["pick", "train=clone", "demonstrations.run=/no/such"], "holds no cloned/policy.safetensors"),
-    "clone told its previous action": (
-        ["pick", "train=clone", "policy.previous_action=true"],
-        "policy.previous_action=false",
-    ),
     "no environments": (["pick", "train.num_envs=0"], "must be at least 1"),
     "no environments in a process": (["pick", "train.envs_per_worker=0"], "must be at least 1"),
     "negative seed": (["pick", "train.seed=-1"], "must not be negative"),
@@ -114,8 +103,8 @@ def steps_logged(folder: Path) -> list[int]:
 @pytest.mark.parametrize("skill", TASKS)
 def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool) -> None:
     config = load_train_config([f"skill={skill}", f"nav={nav}"])
-    policy = fit_policy(config.policy, skill, "laser+map", nav)
-    env = make_env(skill, "train", "laser+map", base_movement=nav, critic_keys=CRITIC_KEYS)
+    policy = fit_policy(config.policy, skill, "laser", nav)
+    env = make_env(skill, "train", "laser", base_movement=nav, critic_keys=CRITIC_KEYS)
     on_or_off = {"grip_action", "rearrange_stop"} & set(env.action_space.spaces)
     assert policy.heads == dict.fromkeys(on_or_off, "bernoulli")
     drives_ahead = {"base_vel"} if skill == "navigate" else set()
@@ -150,21 +139,18 @@ def test_every_skill_composes_and_its_heads_fit_its_parts(skill: str, nav: bool)
 @pytest.mark.parametrize(
     ("skill", "gates", "fine"),
     [
-        ("navigate", [], {"goal_to_agent_gps_compass", "stop_margin"}),
-        ("pick", ["is_holding"], {"obj_start_sensor", "around_goal"}),
-        ("place", ["is_holding"], {"obj_goal_sensor", "around_goal"}),
-        ("open_fridge", ["is_holding", "has_held", "has_passed"], {"handle_start_sensor", "handle_drawn"}),
-        ("open_cabinet", ["is_holding", "has_held"], {"handle_start_sensor", "handle_drawn"}),
-        ("close_fridge", ["is_holding", "has_touched"], {"handle_start_sensor"}),
-        ("close_cabinet", ["is_holding", "has_touched"], {"handle_start_sensor"}),
+        ("navigate", [], {"goal_to_agent_gps_compass"}),
+        ("pick", ["is_holding"], {"obj_start_sensor"}),
+        ("place", ["is_holding"], {"obj_goal_sensor"}),
+        *((skill, ["is_holding"], {"handle_start_sensor"}) for skill in TASKS if skill.startswith(("open_", "close_"))),
     ],
 )
 def test_what_is_seen_to_the_centimetre_and_what_switches_weights(skill: str, gates: list[str], fine: set[str]) -> None:
-    policy = fit_policy(load_train_config([f"skill={skill}"]).policy, skill, "laser+map", True)
-    hand = set() if skill == "navigate" else {"relative_resting_position", "cup_to_goal", "joints_to_goal"}
+    policy = fit_policy(load_train_config([f"skill={skill}"]).policy, skill, "laser", True)
+    hand = set() if skill == "navigate" else {"relative_resting_position"}
     assert policy.gating_keys == gates and set(policy.tanh_keys) == fine | hand
-    env = make_env(skill, "train", "laser+map", critic_keys=CRITIC_KEYS)
-    plain = fit_policy(replace(policy, gating_keys=[], tanh_keys=[]), skill, "laser+map", True)
+    env = make_env(skill, "train", "laser", critic_keys=CRITIC_KEYS)
+    plain = fit_policy(replace(policy, gating_keys=[], tanh_keys=[]), skill, "laser", True)
     assert plain.gating_keys == [] and plain.tanh_keys == []
     inputs = [RecurrentPolicy(env.observation_space, env.action_space, p).inputs.features for p in (policy, plain)]
     env.close()
@@ -174,24 +160,22 @@ def test_what_is_seen_to_the_centimetre_and_what_switches_weights(skill: str, ga
 
 def test_scans_are_for_the_laser_only() -> None:
     config = load_train_config(["skill=pick", "train=paper"])
-    assert fit_policy(config.policy, "pick", "laser+map", True).scan_keys == ["laser"]
+    assert fit_policy(config.policy, "pick", "laser", True).scan_keys == ["laser"]
     assert fit_policy(config.policy, "pick", "depth", True).scan_keys == []
-    finely = {obs: fit_policy(config.policy, "pick", obs, True).tanh_keys for obs in ("laser+map", "depth")}
-    assert set(finely["laser+map"]) - set(finely["depth"]) == {"around_goal"}
 
 
 def test_the_base_is_left_out_where_it_stands() -> None:
     policy = load_train_config(["skill=pick"]).policy
-    assert fit_policy(policy, "pick", "laser+map", True).initial_part_std == {"base_vel": 0.3}
-    assert fit_policy(policy, "pick", "laser+map", False).initial_part_std == {}
-    assert fit_policy(policy, "navigate", "laser+map", True).initial_bias == {}  # it has no grip
+    assert fit_policy(policy, "pick", "laser", True).initial_part_std == {"base_vel": 0.3}
+    assert fit_policy(policy, "pick", "laser", False).initial_part_std == {}
+    assert fit_policy(policy, "navigate", "laser", True).initial_bias == {}  # it has no grip
 
 
 def test_overrides_win_over_what_follows_from_the_parts() -> None:
     overrides = ["policy.heads.grip_action=gaussian", "policy.initial_bias.rearrange_stop=-1"]
-    policy = fit_policy(load_train_config(["skill=pick", *overrides[:1]]).policy, "pick", "laser+map", True)
+    policy = fit_policy(load_train_config(["skill=pick", *overrides[:1]]).policy, "pick", "laser", True)
     assert policy.heads == {"grip_action": "gaussian"} and policy.initial_bias == {}
-    policy = fit_policy(load_train_config(["skill=navigate", *overrides[1:]]).policy, "navigate", "laser+map", True)
+    policy = fit_policy(load_train_config(["skill=navigate", *overrides[1:]]).policy, "navigate", "laser", True)
     assert policy.initial_bias == {"base_vel": [0.5, 0.0], "rearrange_stop": -1.0}
 
 
@@ -199,7 +183,7 @@ def test_overrides_win_over_what_follows_from_the_parts() -> None:
 def test_paper_is_table_a1(skill: str) -> None:
     """Wijmans et al. 2022, appendix D, and the policy of section 4."""
     config = load_train_config([f"skill={skill}", "train=paper"])
-    assert (config.action_repeat, config.chain_starts, config.demonstrations.rounds) == (1, 0.0, 0)
+    assert (config.action_repeat, config.chain_starts, config.retries) == (1, 0.0, 0.0)
     table = {
         "learning_rate": 2.5e-4,
         "final_learning_rate": 0.0,
@@ -228,25 +212,22 @@ def test_paper_is_table_a1(skill: str) -> None:
 
 def test_the_default_is_small_and_the_folder_says_what_is_in_it() -> None:
     config = load_train_config(["skill=open_fridge", "nav=false"])
-    assert config.train.total_steps == 2_000_000 and config.demonstrations.rounds == 0
+    assert config.train.total_steps == 2_000_000
     assert config.train.num_envs == 32 and config.train.envs_per_worker == 16
     assert re.fullmatch(r"outputs/train/open_fridge_nonav_laser_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", config.out)
 
 
 @pytest.mark.parametrize("skill", TASKS)
 def test_the_default_is_one_recipe_for_all_skills(skill: str) -> None:
-    """The recipe has the last word over what the skill's file says of cloning, and keeps what the task needs."""
+    """What a skill's file adds follows from its task, not from the machine."""
+    config = load_train_config([f"skill={skill}"])
     driving = skill == "navigate"
-    config, cloning = (load_train_config([f"skill={skill}", f"train={recipe}"]) for recipe in ("small", "clone"))
-    assert config.demonstrations.rounds == 0 and config.action_repeat == (6 if driving else 3)
-    assert (config.chain_starts, config.retries, config.policy.deterministic) == (0.3, 0.5, False)
+    assert config.action_repeat == (6 if driving else 3) and (config.chain_starts, config.retries) == (0.3, 0.5)
     assert (config.policy.rnn_layers, config.policy.rnn_size, config.policy.previous_action) == (1, 256, True)
     assert config.policy.initial_std == 0.5 and config.policy.initial_part_std == {"base_vel": 0.5 if driving else 0.3}
     assert config.train.learning_rate == 3e-4 and config.train.total_steps == 2_000_000
     assert config.train.std_learning_rate > config.train.learning_rate < config.train.entropy_coef_learning_rate
     assert config.train.target_entropy == (-1.0 if driving else -5.0)
-    assert config.train.gamma == cloning.train.gamma and config.policy.initial_bias == cloning.policy.initial_bias
-    assert config.policy.tanh_keys == cloning.policy.tanh_keys
 
 
 @pytest.mark.parametrize("obs", ["laser", "laser+map"])
@@ -429,7 +410,7 @@ from pathlib import Path
 from skills.training import env_factory
 from ver_core.spaces import ActionLayout, ObsLayout
 from ver_core.worker_pool import WorkerPool, probe
-factory = env_factory("pick", obs="laser+map", base_movement=True)
+factory = env_factory("pick", obs="laser", base_movement=True)
 spaces = probe(factory, 200.0)
 pool = WorkerPool(factory, ObsLayout(spaces[0]), ActionLayout(spaces[1]), 1, (0, 0))
 while not pool.take(1, 1.0):
@@ -493,51 +474,3 @@ def test_submitit_queues_again_after_its_signal(tmp_path: Path) -> None:
     steps = steps_logged(tmp_path / "0")
     assert steps[-1] == 3008 and steps == sorted(set(steps))
     assert len(json.loads((tmp_path / "0" / "run.json").read_text())["sessions"]) == 2
-
-
-def test_training_begins_with_a_clone_of_the_oracle(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    shown = [
-        "train=clone",
-        "--obs",
-        "laser+map",
-        "demonstrations.rounds=2",
-        "demonstrations.episodes=6",
-        "demonstrations.epochs=3",
-    ]
-    out = train("open_cabinet", "--steps", "64", "--out", str(folder), *TINY, *shown)
-    assert "64 of 64 steps" in out
-    facts = json.loads((folder / "cloned" / "cloned.json").read_text())
-    assert facts["episodes"] == 12 and facts["seconds"] >= 0
-    cloned, trained = (load_file(f / "policy.safetensors") for f in (folder / "cloned", folder))
-    moved = max(float((cloned[name] - trained[name]).abs().max()) for name in cloned if "normalizer" not in name)
-    assert 0.0 < moved < 0.05  # VER went on from the clone
-    # Another run may begin with the same clone: nothing is shown again, and it is kept there, too.
-    other = tmp_path / "other"
-    train("open_cabinet", "--steps", "64", "--out", str(other), *TINY, *shown, f"demonstrations.run={folder}")
-    assert (other / "cloned" / "cloned.json").read_text() == (folder / "cloned" / "cloned.json").read_text()
-    again, began = (load_file(other / name) for name in ("policy.safetensors", "cloned/policy.safetensors"))
-    assert all(bool((began[name] == cloned[name]).all()) for name in cloned)
-    assert max(float((cloned[name] - again[name]).abs().max()) for name in cloned if "normalizer" not in name) < 0.05
-    # And what was cloned can be played, as a run of its own.
-    played = subprocess.run(
-        [sys.executable, "-m", "tpsrl", "eval", "open_cabinet", "--skills", str(folder), "--episodes", "1"],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert "open_cabinet" in played.stdout
-
-
-def test_an_oracle_that_never_succeeds_is_said_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def clone_oracle(*_: object) -> None:
-        raise NothingShown("the oracle succeeded in none of 100 episodes of close_fridge")
-
-    monkeypatch.setattr(training, "clone_oracle", clone_oracle)
-    assert (
-        run(
-            ["close_fridge", "--no-nav", "train=clone", "--out", str(tmp_path / "run"), "train.num_envs=1"], monkeypatch
-        )
-        == 1
-    )
-    assert capsys.readouterr().err.strip().endswith("train with demonstrations.rounds=0")

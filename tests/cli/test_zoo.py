@@ -23,7 +23,7 @@ from skills import TASKS
 ROOT = Path(__file__).parents[2]
 TINY = [
     *("train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "32"),
-    *("--obs", "laser+map", "policy.critic_mlp=[8]"),
+    *("policy.critic_mlp=[8]"),
     *("policy.critic_keys=[critic_state]", "policy.predicted_keys=[]"),
 ]
 
@@ -41,7 +41,7 @@ def test_publishing_lists_measures_and_plays(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["publish-skill", str(run_folder), "--zoo", str(tmp_path), "--episodes", "3"], monkeypatch) == 0
-    folder = tmp_path / "close_fridge_nonav_laser+map"
+    folder = tmp_path / "close_fridge_nonav_laser"
     assert {path.name for path in folder.iterdir()} == {
         "policy.safetensors", "config.yaml", "card.json", "curve.png", "curve.json", "README.md"
     }  # fmt: skip
@@ -79,7 +79,7 @@ def test_publishing_lists_measures_and_plays(
     assert "1 of 1 policies" in capsys.readouterr().out
     with Image.open(picture) as curves:
         assert curves.width > 300
-    assert "close_fridge_nonav_laser+map" in listed and "stands" in listed
+    assert "close_fridge_nonav_laser" in listed and "stands" in listed
     assert (
         run(["eval", "close_fridge", "--skills", str(tmp_path), "--no-skill-nav", "--episodes", "1"], monkeypatch) == 0
     )
@@ -90,7 +90,7 @@ def test_training_goes_on_from_a_published_policy(
 ) -> None:
     """Its actor is left alone until its new critic has learnt; the card and the curve tell of both trainings."""
     assert run(["publish-skill", str(run_folder), "--zoo", str(tmp_path), "--episodes", "1"], monkeypatch) == 0
-    folder = tmp_path / "close_fridge_nonav_laser+map"
+    folder = tmp_path / "close_fridge_nonav_laser"
     (folder / "curve.json").write_text("[[64, 0.5]]")
 
     def go_on(origin: Path, out: Path, *more: str) -> dict[str, torch.Tensor]:
@@ -134,9 +134,8 @@ def test_training_goes_on_from_a_published_policy(
     # What does not fit is said in one line.
     for overrides, said in (
         ([f"initial_weights={folder}", "policy.mlp=[7]"], "policy.mlp=[7]: the policy in"),
-        ([f"initial_weights={folder}", "--obs", "laser"], "has obs=laser+map; give that"),
+        ([f"initial_weights={folder}", "--obs", "depth"], "has obs=laser; give that"),
         (["initial_weights=/no/such"], "give a run's folder"),
-        ([f"initial_weights={folder}", "train=clone", "demonstrations.rounds=1"], "set demonstrations.rounds=0"),
     ):
         with pytest.raises(subprocess.CalledProcessError) as failed:
             go_on(folder, tmp_path / "bad", *overrides)
@@ -156,7 +155,7 @@ def test_two_policies_for_one_job_are_refused(run_folder: Path, tmp_path: Path) 
         for file in ("policy.safetensors", "config.yaml"):
             (tmp_path / name / file).write_bytes((run_folder / file).read_bytes())
     with pytest.raises(AgentError, match=r"are both close_fridge_nonav_laser\+map"):
-        check_agent(Agent(str(tmp_path), skill_nav=False), "close_fridge", "laser+map")
+        check_agent(Agent(str(tmp_path), skill_nav=False), "close_fridge", "laser")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hab import robot
-from hab.arm import APPROACHES, ArmPose, cup_to_goal, forward, joints_to_goal, solve
+from hab.arm import ArmPose, forward, solve
 from hab.episodes import make_episode
 from hab.mujoco import fetch
 from hab.mujoco.simulator import MujocoSimulator
@@ -63,42 +63,6 @@ def test_forward_inverts_solve(pose: ArmPose) -> None:
     assert (back.azimuth, back.radius, back.z, back.pitch) == pytest.approx(
         (pose.azimuth, pose.radius, pose.z, pose.pitch), abs=1e-9
     )
-
-
-joints = st.tuples(st.floats(-1.5, 1.5), st.floats(-0.9, 0.2), st.floats(0.5, 1.5), st.floats(0.2, 1.2))
-
-
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(joints, poses)
-def test_what_is_told_of_a_goal_leads_there(bent: tuple[float, ...], goal: ArmPose) -> None:
-    """Turning, stretching and lifting by `cup_to_goal`, or moving by `joints_to_goal`, has the cup at the goal, or that
-    far before it; checked by MuJoCo's kinematics."""
-    q = np.zeros(7)
-    q[[0, 1, 3, 5]] = bent
-    now = forward(q)
-    point = expected_ee(goal)[0]
-    sideways, out, up = cup_to_goal(q, tuple(point))
-    assert math.remainder(now.azimuth + sideways / goal.radius - goal.azimuth, math.tau) == pytest.approx(0.0, abs=1e-6)
-    assert (now.radius + out, now.z + up) == pytest.approx((goal.radius, goal.z), abs=1e-6)
-    moves = np.reshape(joints_to_goal(q, tuple(point)), (-1, 3))
-    for (pitch, back_m), move in zip(((now.pitch, 0.0), *APPROACHES), moves, strict=True):
-        before = ArmPose(goal.azimuth, goal.radius - back_m * math.cos(pitch), goal.z + back_m * math.sin(pitch), pitch)
-        if (solved := solve(before)) is None or abs(solved[3]) < 0.2:
-            continue
-        there = q.copy()
-        there[0] = goal.azimuth
-        there[[1, 3, 5]] += move
-        position, _ = ee_of(there)
-        ahead = expected_ee(before)[1][:, 0]
-        np.testing.assert_allclose(position + back_m * ahead, point, atol=2e-3)
-
-
-def test_a_goal_out_of_reach_straightens_the_arm_towards_it() -> None:
-    q = solve(ArmPose(0.0, 0.8, 0.8, 0.7))
-    assert q is not None
-    lift, elbow, wrist = joints_to_goal(q, (3.0, 0.0, 0.8))[:3]
-    assert q[3] + elbow == pytest.approx(math.acos(0.99)) and q[1] + lift < 0.3
-    assert q[[1, 3, 5]].sum() + lift + elbow + wrist == pytest.approx(0.7)
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)

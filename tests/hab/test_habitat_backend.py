@@ -337,7 +337,7 @@ def test_evaluation(cache: Path, arguments: list[str], said: str) -> None:
 def test_training(cache: Path, tmp_path: Path) -> None:
     from tpsrl.commands import cli
 
-    small = ["train.num_envs=2", "train.rollout_length=64", "demonstrations.rounds=0", "train.mini_batches=2"]
+    small = ["train.num_envs=2", "train.rollout_length=64", "train.mini_batches=2"]
     out = ["--out", str(tmp_path / "run"), "--steps", "256"]
     result = CliRunner().invoke(cli, ["train-skill", "pick", "--sim", "habitat", *out, *small])
     assert result.exit_code == 0, result.output

@@ -77,3 +77,12 @@ def test_what_the_hand_holds_is_no_obstacle() -> None:
         drawn.read(0.0, 0.0, 0.0, nothing, scan)
         told = drawn.route(0.0, 0.0, 0.0, (3.0, 0.0))
         assert told[-1] == pytest.approx(3.0, abs=0.15) if scan is held else told[-1] >= length
+
+
+def test_rays_that_meet_the_robots_own_arm_tell_nothing() -> None:
+    drawn = LaserMap(12.0)
+    own = np.full(robot.LASER_RAYS, robot.UNKNOWN_RANGE, np.float32), np.full_like(NOTHING, robot.UNKNOWN_RANGE)
+    for step in range(10):
+        drawn.read(0.2 * step, 0.0, 0.0, *own)
+    clear = LaserMap(12.0)
+    np.testing.assert_array_equal(drawn.route(2.0, 0.0, 0.0, (0.0, 3.0)), clear.route(2.0, 0.0, 0.0, (0.0, 3.0)))

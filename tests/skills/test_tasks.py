@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import mujoco
@@ -12,17 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hab import robot, sensors
+from hab import robot
 from hab.arm import resting_near
 from hab.episodes import lies_on, load_grid, load_scene, make_episode, scene_seed
 from hab.mapping import LaserMap
-from hab.measures import OPEN_SLACK, at_rest, ee_in_base
+from hab.measures import ee_in_base
 from hab.mujoco.simulator import MujocoSimulator
 from hab.observation_sets import CRITIC_KEYS, OBSERVATION_SETS
-from hab.openings import against_wall, grid_with_openings, handle_at, opened_boxes, rotated
-from hab.scene import DRAWER_OPEN_M
+from hab.openings import against_wall, grid_with_openings, opened_boxes, rotated
 from skills import TASKS, make_env
-from skills.articulated import TOUCH_M, ArticulatedState, handle_reward, state_reward
+from skills.articulated import ArticulatedState, handle_reward, state_reward
 from skills.navigate import FloorDistance, NavigateState, spl, turn_reward
 from skills.oracle import make_oracle
 from skills.pick import PickState, dropped, pick_reward, reach_reward, wrong_object
@@ -34,7 +32,6 @@ from skills.starts import at_position, working_pose
 SKILLS = tuple(skill for skill in TASKS if skill != "rearrange")
 MANIPULATION = tuple(skill for skill in SKILLS if skill != "navigate")
 HAND = {"joint", "is_holding", "relative_resting_position"}
-TOLD = {"arm_effort", "base_effort", "arm_reach", "cup_to_goal", "joints_to_goal"}
 SENSES = {
     "navigate": {"goal_to_agent_gps_compass"},
     "pick": {"obj_start_sensor", *HAND},
@@ -44,16 +41,6 @@ SENSES = {
 """What habitat-lab tells each skill, and where its handle is."""
 SENSES |= dict.fromkeys(
     ("open_fridge", "open_cabinet", "close_fridge", "close_cabinet"), {"handle_start_sensor", "ee_pos", *HAND}
-)
-COMPUTED = dict.fromkeys(("pick", "place", "rearrange"), TOLD) | {
-    "navigate": {"stop_margin", "base_effort", "arm_effort"},
-    "open_fridge": {*TOLD, "has_held", "handle_drawn", "has_passed"},
-    "open_cabinet": {*TOLD, "has_held", "handle_drawn"},
-    "close_fridge": {*TOLD, "has_touched"},
-    "close_cabinet": {*TOLD, "has_touched"},
-}
-MAPPED = dict.fromkeys(("pick", "place"), {"route", "around_goal"}) | dict.fromkeys(
-    ("navigate", "rearrange"), {"route"}
 )
 ACTS = {
     "navigate": {"base_vel", "rearrange_stop"},
@@ -67,7 +54,7 @@ STEPS = dict.fromkeys(SKILLS, 600) | {"navigate": 1000}
 
 
 def make(skill: str, base_movement: bool = True) -> Any:
-    return make_env(skill, "val", obs="laser+map", base_movement=base_movement).unwrapped
+    return make_env(skill, "val", base_movement=base_movement).unwrapped
 
 
 @pytest.mark.parametrize("skill", TASKS)
@@ -75,35 +62,12 @@ def test_each_observation_set_holds_what_its_name_says(skill: str) -> None:
     scans = {"laser", "head_scan"}
     sets = {
         "laser": SENSES[skill] | scans,
-        "laser+map": SENSES[skill] | scans | COMPUTED[skill] | MAPPED.get(skill, set()),
-        "depth": SENSES[skill] | {"head_depth"} | COMPUTED[skill],
+        "laser+map": SENSES[skill] | scans | ({"route"} if skill == "navigate" else set()),
+        "depth": SENSES[skill] | {"head_depth"},
     }
     for obs, keys in sets.items():
         assert set(make_env(skill, obs=obs).unwrapped.observation_space) == keys
     assert set(make_env(skill).unwrapped.observation_space) == sets["laser"]
-
-
-@pytest.mark.parametrize("skill", TASKS)
-def test_what_is_computed_is_added_to_what_is_sensed(skill: str) -> None:
-    """The same start, played with the same actions: `laser` reads what `laser+map` reads of it, whose rays pass through
-    the robot's arm."""
-    plain: Any = make_env(skill, "train", obs="laser", index=5)
-    told: Any = make_env(skill, "train", obs="laser+map", index=5)
-    seen, more = plain.reset()[0], told.reset()[0]
-    plain.action_space.seed(0)
-    for _ in range(5):
-        assert plain.observation_space.contains(seen) and told.observation_space.contains(more)
-        assert set(seen) < set(more)
-        for key, value in seen.items():
-            if key in ("laser", "head_scan"):
-                rays = getattr(plain.unwrapped.sim, key)
-                np.testing.assert_array_equal(value, rays())
-                value = rays(through_arm=True)
-            if key == "obj_goal_sensor":  # test_place_is_told_where_its_goal_is_from_what_it_holds
-                continue
-            np.testing.assert_array_equal(value, more[key])
-        action = plain.action_space.sample()
-        seen, more = plain.step(action)[0], told.step(action)[0]
 
 
 @pytest.mark.parametrize("skill", SKILLS)
@@ -624,38 +588,6 @@ def test_a_negative_index_is_refused_in_one_line() -> None:
         make_env("pick", index=-1)
 
 
-def test_open_remembers_that_it_has_held_the_handle() -> None:
-    env = make("open_cabinet")
-    env.reset(options={"index": 1})
-    memory: dict[str, Any] = {}
-    goal = np.array([env.goal.position])
-
-    def bit() -> float:
-        return float(env.observe(env.sim, "laser+map", goal, memory)["has_held"][0])
-
-    assert bit() == 0.0
-    env.sim.hold(env.goal.articulation)
-    assert bit() == 1.0
-    action = {part: np.zeros(box.shape, np.float32) for part, box in env.action_space.items()}
-    env.step({**action, "grip_action": -np.ones(1, np.float32)})
-    assert env.sim.held == "" and bit() == 1.0
-    env.reset(options={"index": 1})
-    assert env.observation()["has_held"][0] == 0.0
-
-
-@pytest.mark.parametrize("skill", ["open_fridge", "open_cabinet"])
-def test_open_knows_how_far_a_handle_is_to_be_drawn(skill: str) -> None:
-    env = make(skill)
-    for index in range(3):
-        env.reset(options={"index": index})
-        articulation = env.sim.scene.articulation(env.goal.articulation)
-        ways = (
-            math.dist(handle_at(articulation, 0.0), handle_at(articulation, at)) for at in np.arange(0.3, 1.3, 0.002)
-        )
-        opened = (env.at_goal(at) for at in np.arange(0.3, 1.3, 0.002))
-        assert next(way for way, so in zip(ways, opened, strict=True) if so) == pytest.approx(env.drawn_m, abs=0.003)
-
-
 @pytest.mark.parametrize(("skill", "index"), [("pick", 3098), ("pick", 28), ("place", 32), ("navigate", 65)])
 def test_doors_and_drawers_that_stand_open_stay_where_they_are(skill: str, index: int) -> None:
     """These were drawn with the fridge's door in an opened drawer, which threw it shut within half a second."""
@@ -665,69 +597,6 @@ def test_doors_and_drawers_that_stand_open_stay_where_they_are(skill: str, index
     for _ in range(20):
         env.sim.step({})
     assert {name: env.sim.joint_pos(name) for name in joints} == pytest.approx(joints, abs=0.02)
-
-
-def test_open_remembers_where_the_hand_last_had_the_handle() -> None:
-    """Drawn out by the oracle: told in the base's frame, whether the handle is held or not, wherever the base goes."""
-    env = make("open_cabinet")
-    env.reset(options={"index": 1})
-    goal = np.array([env.goal.position])
-    memory: dict[str, Any] = {}
-    oracle = make_oracle("open_cabinet", True)
-    oracle.reset(env.sim, env.goal)
-    drawn, had = [], ""
-    for _ in range(env.max_steps):
-        read = env.observe(env.sim, "laser+map", goal, memory)
-        drawn.append(float(np.hypot(*read["handle_drawn"][:2])))
-        if had and not env.sim.held:
-            break
-        had = env.sim.held
-        env.sim.step(oracle.act(env.sim))
-    opened_m = env.sim.joint_pos(env.goal.articulation)
-    assert drawn[0] == 0.0 and opened_m > 0.3
-    assert read["handle_drawn"][2] == pytest.approx(drawn[-1] - (DRAWER_OPEN_M - OPEN_SLACK), abs=1e-5)
-    assert drawn[-1] == pytest.approx(opened_m, abs=0.03)
-    for _ in range(30):
-        env.sim.step({**oracle.act(env.sim), "base_vel": np.array((-0.5, 0.3), np.float32)})
-    later = env.observe(env.sim, "laser+map", goal, memory)
-    assert float(np.hypot(*later["handle_drawn"][:2])) == pytest.approx(drawn[-1], abs=1e-5)
-    to_handle = sensors.in_ee_frame(sensors.RobotPose(env.sim), np.array([env.sim.handle_pos(env.goal.articulation)]))
-    assert np.linalg.norm(to_handle) > 0.2
-    assert np.linalg.norm(later["cup_to_goal"]) == pytest.approx(np.linalg.norm(to_handle), abs=0.1)
-
-
-def test_open_fridge_remembers_that_the_hand_was_behind_the_door() -> None:
-    """The arm alone draws the door ajar, gets round its edge, pushes, and comes back to rest."""
-    env = make("open_fridge", base_movement=False)
-    env.reset(options={"index": 1})
-    goal, name = np.array([env.goal.position]), env.goal.articulation
-    memory: dict[str, Any] = {}
-    oracle = make_oracle("open_fridge", False)
-    oracle.reset(env.sim, env.goal)
-    told, ajar = [], 0.0
-    for _ in range(env.max_steps):
-        told.append(float(env.observe(env.sim, "laser+map", goal, memory)["has_passed"][0]))
-        if not any(told):
-            ajar = env.sim.joint_pos(name)
-        if env.at_goal(env.sim.joint_pos(name)) and at_rest(env.sim):
-            break
-        env.sim.step(oracle.act(env.sim))
-    assert told[0] == told[-1] == 0.0
-    assert np.count_nonzero(np.diff(told)) == 2  # set once, and cleared at rest
-    assert 0.3 < ajar < 0.7, "it was set where the door stood ajar, before it was pushed"
-
-
-def test_close_remembers_that_the_hand_was_where_the_closed_handle_is() -> None:
-    """Told by `handle_start_sensor` alone, whatever the drawer does."""
-    env = make("close_cabinet")
-    env.reset(options={"index": 1})
-    read = env.observation()
-    assert np.linalg.norm(read["handle_start_sensor"]) > TOUCH_M and read["has_touched"][0] == 0.0
-    memory: dict[str, Any] = {}
-    for reached in (env.sim.ee_pos + [0.0, 0.0, 0.11], env.sim.ee_pos + [0.0, 0.0, 0.09]):
-        read = env.observe(env.sim, "laser+map", reached[None], memory)
-    assert np.linalg.norm(read["handle_start_sensor"]) < TOUCH_M and read["has_touched"][0] == 1.0
-    assert env.observe(env.sim, "laser+map", np.array([env.goal.position]), memory)["has_touched"][0] == 1.0
 
 
 def test_navigate_is_told_the_way_by_what_it_has_seen() -> None:
@@ -749,7 +618,7 @@ def test_navigate_is_told_the_way_by_what_it_has_seen() -> None:
 
 def test_the_way_is_told_by_sensors_alone() -> None:
     """The same readings in another place and direction tell the same route: nothing of the apartment goes in."""
-    env = make("navigate")
+    env: Any = make_env("navigate", "val", obs="laser+map").unwrapped
     env.reset(options={"index": 3})
     read = env.observation()
     drawn = LaserMap(12.0)
@@ -757,50 +626,6 @@ def test_the_way_is_told_by_sensors_alone() -> None:
     distance, right = read["goal_to_agent_gps_compass"].tolist()
     goal = distance * math.cos(-right), distance * math.sin(-right)
     np.testing.assert_allclose(drawn.route(0.0, 0.0, 0.0, goal), read["route"], atol=1e-6)
-
-
-def test_effort_is_how_far_the_joints_are_behind_their_targets() -> None:
-    env = make("pick")
-    env.reset(options={"index": 0})
-    assert np.abs(env.observation()["arm_effort"]).max() < 0.1
-    behind = np.array([0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0]) * robot.ARM_WINDUP_RAD
-    pressed: Any = SimpleNamespace(
-        base=np.zeros(3), base_effort=np.array([2.0, -0.5]), arm=robot.REST_Q, arm_target=robot.REST_Q + behind
-    )
-    row = sensors.work_out(pressed, np.ones(3))
-    np.testing.assert_allclose(row[sensors.WORKED_OUT["base_effort"]], [1.0, -0.5], atol=1e-6)
-    np.testing.assert_allclose(row[sensors.WORKED_OUT["arm_effort"]], [0.0, 0.5, -0.5, 1.0, -1.0, 1.0, -1.0], atol=1e-6)
-
-
-def test_the_base_feels_that_it_is_blocked() -> None:
-    """Turning freely takes half of what the drives can; against a wall the drives push as hard as they can."""
-    env = make("navigate")
-    env.reset(options={"index": 3})
-    turn = {"base_vel": np.array([0.0, 1.0], np.float32), "rearrange_stop": -np.ones(1)}
-    for _ in range(15):
-        read, *_ = env.step(turn)
-    assert np.abs(read["base_effort"]).max() < 0.7
-    for _ in range(400):
-        read, *_, info = env.step({"base_vel": np.array([1.0, 0.0], np.float32), "rearrange_stop": -np.ones(1)})
-        if info["robot_force"] > 200.0:
-            break
-    for _ in range(20):
-        read, *_, info = env.step({"base_vel": np.array([1.0, 0.0], np.float32), "rearrange_stop": -np.ones(1)})
-    assert info["robot_force"] > 200.0 and read["base_effort"][0] > 0.9
-
-
-def test_a_demonstration_stops_where_stopping_is_right() -> None:
-    env = make("navigate")
-    for index in range(4):
-        env.reset(options={"index": index})
-        assert not env.may_stop()
-        oracle = make_oracle("navigate", True)
-        oracle.reset(env.sim, env.goal)
-        while not env.may_stop():
-            success, reason = env.control_step({**oracle.act(env.sim), "rearrange_stop": -np.ones(1)}, {})
-            assert not success and reason == ""
-        success, _ = env.control_step({"rearrange_stop": np.ones(1)}, {})
-        assert success
 
 
 @pytest.mark.parametrize("base_movement", [True, False])
@@ -972,17 +797,16 @@ def test_the_critics_state_tells_where_things_are() -> None:
     env.close()
 
 
-@pytest.mark.parametrize("obs", ["laser", "laser+map"])
 @pytest.mark.parametrize("chain", [0.0, 1.0])
-def test_place_is_told_where_its_goal_is_from_what_it_holds(obs: str, chain: float) -> None:
-    """However the object hangs, while arm and base move, until it is let go of; `laser+map` from the end-effector."""
-    env: Any = make_env("place", "train", obs=obs, chain_starts=chain).unwrapped
+def test_place_is_told_where_its_goal_is_from_what_it_holds(chain: float) -> None:
+    """However the object hangs, while arm and base move, until it is let go of."""
+    env: Any = make_env("place", "train", chain_starts=chain).unwrapped
     rng, leaning = np.random.default_rng(1), 0.0
     for index in range(4):
         seen, _ = env.reset(options={"index": index})
         sim = env.sim
         for step in range(60):
-            held = sim.held != "" and obs == "laser"
+            held = sim.held != ""
             origin = sim.object_pos(env.goal.object) if held else sim.ee_pos
             expected = sim.ee_mat.T @ (np.array(env.goal.position) - origin)
             np.testing.assert_allclose(seen["obj_goal_sensor"], expected, atol=0.01 if held else 1e-5)
@@ -992,5 +816,5 @@ def test_place_is_told_where_its_goal_is_from_what_it_holds(obs: str, chain: flo
             grip = 1.0 if step < 50 else -1.0
             action = {"arm_action": rng.uniform(-1, 1, 7), "base_vel": rng.uniform(-1, 1, 2), "grip_action": [grip]}
             seen, *_ = env.step({part: np.array(value, np.float32) for part, value in action.items()})
-    assert leaning > 0.03 or obs != "laser"
+    assert leaning > 0.03
     env.close()

@@ -28,13 +28,13 @@ def fresh(folder: Path, skill: str, nav: bool = True, **config: Any) -> tuple[Tr
         *(f"policy.{key}={value}" for key, value in config.items()),
     ]
     policy = load_train_config(settings).policy
-    env = make_env(skill, obs="laser+map", base_movement=nav)
+    env = make_env(skill, obs="laser", base_movement=nav)
     torch.manual_seed(3)
-    network = RecurrentPolicy(env.observation_space, env.action_space, fit_policy(policy, skill, "laser+map", nav))
+    network = RecurrentPolicy(env.observation_space, env.action_space, fit_policy(policy, skill, "laser", nav))
     torch.nn.init.normal_(network.action_head.linear.weight)
     weights = folder / "policy.safetensors"
     save_file(network.state_dict(), weights)
-    return TrainedPolicy(skill, "laser+map", nav, policy, 3, weights), network
+    return TrainedPolicy(skill, "laser", nav, policy, 3, weights), network
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def fresh(folder: Path, skill: str, nav: bool = True, **config: Any) -> tuple[Tr
 )
 def test_it_acts_as_in_its_training_environment(tmp_path: Path, skill: str, nav: bool) -> None:
     played, network = fresh(tmp_path, skill, nav)
-    trained_in = make_env(skill, "train", "laser+map", base_movement=nav, action_repeat=3, index=5)
-    used_in = make_env(skill, "train", "laser+map", base_movement=nav, index=5)
+    trained_in = make_env(skill, "train", "laser", base_movement=nav, action_repeat=3, index=5)
+    used_in = make_env(skill, "train", "laser", base_movement=nav, index=5)
     observation, _ = trained_in.reset()
     used_in.reset()
     task: Any = used_in.unwrapped
@@ -74,7 +74,7 @@ def test_it_acts_as_in_its_training_environment(tmp_path: Path, skill: str, nav:
 
 def test_a_new_call_remembers_nothing(tmp_path: Path) -> None:
     policy, _ = fresh(tmp_path, "open_cabinet", rnn_layers=1)  # what it remembers changes its actions
-    env: Any = make_env("open_cabinet", obs="laser+map", index=2).unwrapped
+    env: Any = make_env("open_cabinet", obs="laser", index=2).unwrapped
     env.reset()
     runs = []
     for _ in range(2):
@@ -94,22 +94,22 @@ def test_weights_of_another_policy_are_refused_in_one_line(tmp_path: Path, skill
         weights.write_bytes(b"no weights")
     config = load_train_config([f"skill={skill}", "policy.mlp=[9]"]).policy
     with pytest.raises(WeightsError) as error:
-        TrainedPolicy(skill, "laser+map", True, config, 3, weights)
+        TrainedPolicy(skill, "laser", True, config, 3, weights)
     assert str(weights) in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_policy_of_pql_acts_as_in_its_training_environment(tmp_path: Path) -> None:
     """It plays its mean, its suction on or off, and was trained with what only the critic reads."""
     config = load_train_config(["skill=pick", "train=pql_small"])
-    trained_in = make_env("pick", "train", "laser+map", action_repeat=3, index=5, critic_keys=CRITIC_KEYS)
-    used_in = make_env("pick", "train", "laser+map", index=5)
-    network = fit_policy(config.policy, "pick", "laser+map", True)
+    trained_in = make_env("pick", "train", "laser", action_repeat=3, index=5, critic_keys=CRITIC_KEYS)
+    used_in = make_env("pick", "train", "laser", index=5)
+    network = fit_policy(config.policy, "pick", "laser", True)
     torch.manual_seed(3)
     policy = Policy(trained_in.observation_space, trained_in.action_space, network, "ddpg")
     torch.nn.init.normal_(policy.mlp[-1].weight)
     weights = tmp_path / "policy.safetensors"
     save_file(policy.state_dict(), weights)
-    played = TrainedPolicy("pick", "laser+map", True, config.policy, 3, weights, "ddpg")
+    played = TrainedPolicy("pick", "laser", True, config.policy, 3, weights, "ddpg")
     observation, _ = trained_in.reset()
     used_in.reset()
     task: Any = used_in.unwrapped

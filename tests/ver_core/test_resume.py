@@ -206,11 +206,11 @@ def test_another_network_or_method_is_refused(tmp_path: Path) -> None:
 def test_a_run_from_before_a_parameter_existed_goes_on_with_its_default(tmp_path: Path) -> None:
     training(tmp_path, CASES["ddppo"]).train(lambda update: True)
     saved = checkpoint.load(tmp_path / "checkpoint.pt")
-    for section, key in (("train", "critic_warmup"), ("policy", "deterministic")):
+    for section, key in (("train", "critic_warmup"), ("policy", "critic_mlp")):
         del saved["configs"][section][key]
     checkpoint.save(tmp_path / "checkpoint.pt", saved)
-    with pytest.raises(ConfigError, match=r"had policy\.deterministic=False, not True; leave it so"):
-        changed = replace(POLICY, deterministic=True)
+    with pytest.raises(ConfigError, match=r"had policy\.critic_mlp=\[\], not \[8\]; leave it so"):
+        changed = replace(POLICY, critic_mlp=[8])
         same_training = config(total_steps=STEPS, seed=5, scheduler="ddppo")
         Trainer(Walk, same_training, changed, out=tmp_path, resume=True, show_progress=False)
     assert training(tmp_path, CASES["ddppo"], resume=True).train().steps == STEPS

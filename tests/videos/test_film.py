@@ -18,7 +18,7 @@ from planner.chain import ChainResult
 from videos import render
 from videos.render import Style, render_scenario
 
-SHORT = ("tidy_house", "val", 0, "laser+map", Agent(), chain_limits(100, {}), Style(height=240, fps=5, max_s=2))
+SHORT = ("tidy_house", "val", 0, "laser", Agent(), chain_limits(100, {}), Style(height=240, fps=5, max_s=2))
 
 
 @pytest.fixture(autouse=True)

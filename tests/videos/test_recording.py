@@ -18,7 +18,7 @@ from videos.recording import RerunMissing, check_rerun, record_scenario
 
 STEPS = 150
 ZOO = Agent(skills="zoo")
-SHORT: Any = ("tidy_house", "val", 1, "laser+map", ZOO, chain_limits(STEPS, {}))
+SHORT: Any = ("tidy_house", "val", 1, "laser", ZOO, chain_limits(STEPS, {}))
 
 
 def test_without_rerun_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_a_recording_tells_what_happened(tmp_path: Path) -> None:
 
     sim, episode = MujocoSimulator(), make_episode("tidy_house", "val", 1)
     bases, stops = [], []
-    policies = load_policies(ZOO, "tidy_house", "laser+map")
+    policies = load_policies(ZOO, "tidy_house", "laser")
     navigate: Any = policies["navigate"]
 
     def watch(stage: int, action: Any, done: Any) -> None:
@@ -79,7 +79,7 @@ def test_rays_that_tell_nothing_are_no_points(tmp_path: Path, monkeypatch: pytes
     pytest.importorskip("rerun", reason="rerun-sdk is not installed: pip install 'tpsrl[rerun]'")
     ranges = np.ones(robot.LASER_RAYS, np.float32)
     ranges[:5], ranges[5:40] = 0.25, robot.UNKNOWN_RANGE
-    monkeypatch.setattr(MujocoSimulator, "laser", lambda sim, through_arm=False: ranges)
+    monkeypatch.setattr(MujocoSimulator, "laser", lambda sim: ranges)
     still = Agent(skills="oracle")
     record_scenario("tidy_house", "val", 1, "laser", still, chain_limits(20, {}), tmp_path / "episode.rrd")
     drawn = columns(tmp_path / "episode.rrd")["world/laser"]

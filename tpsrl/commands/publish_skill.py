@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import click
@@ -20,15 +19,14 @@ from tpsrl.inputs import BadInput, Failure, Name
 def publish_skill_command(
     run_folder: Path, zoo: Path | None, splits: tuple[str, ...], episodes: int, workers: int
 ) -> None:
-    """Copy a training run's policy to a zoo, measure it (its clone of the oracle on half as many episodes) and write
-    its model card.
+    """Copy a training run's policy to a zoo, measure it and write its model card.
 
     RUN may be a folder of the zoo itself: then only what --split names is measured again.
     """
     from eval.evaluate import Request, evaluate
     from eval.model_card import CARD, CardError, publish, rate, read_card, record
     from planner.agent import Agent
-    from planner.zoo import CLONED, ZOO, ZooError, run_entry
+    from planner.zoo import ZOO, ZooError, run_entry
     from tpsrl.progress import episode_progress
 
     try:
@@ -38,14 +36,11 @@ def publish_skill_command(
         raise BadInput(str(error)) from error
     config = entry.config
     agent = Agent(str(folder.parent), skill_nav=config.nav)
-    measured = [(split, agent, "results", episodes) for split in splits]
-    if "val" in splits and (run_folder / CLONED).exists():
-        measured.append(("val", Agent(str(run_folder), skill_nav=config.nav), "cloned", math.ceil(episodes / 2)))
-    for split, agent, part, count in measured:
-        request = Request(config.skill, agent, split, count, obs=config.obs)
-        with episode_progress(f"{entry.name} {split}", count) as on_result:
+    for split in splits:
+        request = Request(config.skill, agent, split, episodes, obs=config.obs)
+        with episode_progress(f"{entry.name} {split}", episodes) as on_result:
             evaluation = evaluate(request, workers, on_result)
         if evaluation.error or evaluation.interrupted:
             raise Failure(evaluation.error or f"interrupted: {split} is not in the card")
-        record(folder, evaluation, part)
-        click.echo(f"{folder}: {part} {split} {rate(read_card(folder)[part][split])}")
+        record(folder, evaluation)
+        click.echo(f"{folder}: {split} {rate(read_card(folder)['results'][split])}")
