@@ -36,7 +36,7 @@ from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, Progress, SkillSpec, a
 from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
-FORCE_PEN_PER_N, FORCE_PEN_MAX = 1e-4, 0.01
+FORCE_PEN_PER_N, FORCE_PEN_MAX = 1e-4, 1.0
 FORCE_END_PEN = 1.0
 DROP_PEN = 1.0
 """For a seal that broke (habitat's `constraint_violate_pen`)."""
