@@ -139,8 +139,10 @@ class RecurrentPolicy(nn.Module):
         if self.inputs.action is not None:
             first = "mlp.0.weight" if len(self.mlp) else "lstm.weight_ih_l0"
             read = _PreviousAction(layout).parts
-            before = self.inputs.features - self.inputs.action.features
-            columns = [*range(before), *(before + i for i, part in enumerate(read) if part in kept)]
+            sides = 1 + len(self.inputs.gates)
+            before = self.inputs.features // sides - self.inputs.action.features
+            row = [*range(before), *(before + i for i, part in enumerate(read) if part in kept)]
+            columns = [side * (before + len(read)) + column for side in range(sides) for column in row]
             weights[first] = weights[first][:, columns]
         self.load_state_dict(weights)
 
