@@ -27,7 +27,7 @@ Command = Callable[..., Any]
 obs_option = click.option(
     "--obs",
     type=Name("observation set", tuple(OBSERVATION_SETS)),
-    help="What the skills have to see; as the override sim.obs=…. Default: each as it is, laser before laser+map.",
+    help="What the skills have to see; as the override sim.obs=…. Default: each as it is, laser+map before laser.",
 )
 
 
