@@ -134,6 +134,7 @@ def _training_facts(run: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
     except (OSError, ValueError, LookupError) as error:
         raise CardError(f"{run / 'run.json'}: cannot be read ({' '.join(str(error).split())})") from error
     steps, seconds = int(rows[-1]["steps"]), float(rows[-1]["seconds"])
+    git = last["git"]
     return {
         "command": shlex.join(["tpsrl", *_after_program(sessions[0]["command"])]),
         "resumed": [shlex.join(["tpsrl", *_after_program(s["command"]), "--out", "RUN"]) for s in sessions[1:]],
@@ -143,7 +144,8 @@ def _training_facts(run: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "success": _mean_of_last(rows, "episode/success"),
         "date": last["date"][:10],
         "machine": f"{last['cores']} cores, {last['cpu']}" + "".join(f", {gpu}" for gpu in last["gpus"]),
-        "revision": last["git"]["revision"] + (" with changes" if last["git"]["dirty"] else "") if last["git"] else "",
+        # A text where tpsrl lay in no repository: installed from a wheel.
+        "revision": git["revision"] + (" with changes" if git["dirty"] else "") if isinstance(git, dict) else "",
         "torch": last["torch"],
     }
 

@@ -244,7 +244,7 @@ def test_the_reward_is_the_sum_of_its_terms(skill: str) -> None:
     for was, now, info, reward in zip(states, states[1:], infos, rewards, strict=False):
         assert reward == pytest.approx(sum(info["reward_terms"].values()))
         assert info["reward_terms"]["slack"] == slack
-        charge = min(1e-4 * now.force_added_n, 0.01) if slack else 0.0
+        charge = min(1e-4 * now.force_added_n, 1.0) if slack else 0.0
         assert -info["reward_terms"]["force"] == pytest.approx(charge)
         assert now.force_added_n == 0.0 or now.force_added_n > 20.0
         assert now.force_total_n == pytest.approx(was.force_total_n + now.force_added_n)
