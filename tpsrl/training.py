@@ -16,11 +16,10 @@ from safetensors.torch import load_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
 from eval.model_card import CardError, keep_facts
-from hab.actions import action_space
 from hab.backend import PLANAR
 from hab.episodes import data_split
 from hab.observation_sets import CRITIC_KEYS, DEPTH, LASER_MAP, OBSERVATION_SETS
-from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, run_entry
+from planner.zoo import WEIGHTS, ZOO, ZooError, run_entry
 from pql_core.trainer import PqlTrainer
 from skills import TASKS, always_drives, recorded, task_class
 from skills.starts import STARTS
@@ -100,7 +99,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         if config.algorithm == "pql":
             trainer = PqlTrainer(make_env, config.pql, config.policy, **shared)
         else:
-            begin = partial(_take_weights, config, out) if config.initial_weights else None
+            begin = partial(_take_weights, Path(config.initial_weights), out) if config.initial_weights else None
             trainer = Trainer(make_env, config.train, config.policy, begin=begin, **shared)
     before = trainer.steps
     with learning():
@@ -143,8 +142,6 @@ def _with_initial_weights(config: TrainSkillConfig) -> TrainSkillConfig:
     theirs, mine = (
         TrainSkillConfig(skill="", nav=c.nav, obs=c.obs, policy=_actor(c.policy)) for c in (entry.config, config)
     )
-    if _drives_besides(entry, config):
-        theirs = replace(theirs, nav=False)
     if change := changed_key(theirs, mine, ()):
         key, old, new = change
         raise BadInput(f"{key}={new}: the policy in {config.initial_weights} has {key}={old}; give that")
@@ -174,23 +171,14 @@ def _critic(policy: PolicyConfig) -> tuple[list[int], list[str], list[str]]:
     return policy.critic_mlp, policy.critic_keys, policy.predicted_keys
 
 
-def _drives_besides(entry: Entry, config: TrainSkillConfig) -> bool:
-    """Whether a policy drives the base where the new one is not to, with the same skill."""
-    return entry.config.nav and not config.nav and entry.config.skill == config.skill
-
-
-def _take_weights(config: TrainSkillConfig, out: Path, policy: RecurrentPolicy) -> None:
+def _take_weights(folder: Path, out: Path, policy: RecurrentPolicy) -> None:
     """Give the policy another one's weights, and keep what is known of their training."""
-    folder = Path(config.initial_weights)
     weights = load_file(folder / WEIGHTS)
     fresh = {name: tensor for name, tensor in policy.state_dict().items() if is_critics(name)}
     if fresh.keys() != {name for name in weights if is_critics(name)}:
         weights = {**without_critic(weights), **fresh}
     try:
-        if _drives_besides(run_entry(folder), config):
-            policy.load_of_more_parts(weights, action_space(task_class(config.skill).action_parts(base_movement=True)))
-        else:
-            policy.load_state_dict(weights)
+        policy.load_state_dict(weights)
     except RuntimeError as error:
         said = " ".join(str(error).split())
         raise BadInput(f"initial_weights={folder}: are of another network ({said[:200]})") from error

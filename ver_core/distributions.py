@@ -191,8 +191,6 @@ class ActionHead(nn.Module):
         """Uniform numbers that one action takes."""
 
         in_order = [part for parts in by_kind.values() for part in parts]
-        self.parts: list[str] = [part.name for part in in_order for _ in range(_outputs(part))]
-        """Which part each of the linear layer's outputs is of; the Gaussian ones come first."""
         grouped = torch.tensor([i for part in in_order for i in range(part.start, part.start + part.size)])
         same = bool((grouped == torch.arange(layout.size)).all())
         self.register_buffer("grouped", None if same else grouped, persistent=False)

@@ -69,7 +69,6 @@ class RecurrentPolicy(nn.Module):
         size = self.inputs.features
         self.mlp = _mlp(size, config.mlp)
         size = config.mlp[-1] if config.mlp else size
-        self._config = config
 
         self.lstm: nn.LSTM | None = None
         if config.rnn_layers > 0:
@@ -125,26 +124,6 @@ class RecurrentPolicy(nn.Module):
         if self.cpc is None:
             return Output(self.action_head(features), value, state, predicted)
         return Output(self.action_head(features), value, state, predicted, features, torch.cat(encoded, dim=1))
-
-    def load_of_more_parts(self, weights: dict[str, Tensor], action_space: spaces.Space[Any]) -> None:
-        """Load the weights of a policy that is like this one, but acts with more parts (`action_space`): what says and
-        what reads those is left out. Raises `RuntimeError` where it differs otherwise."""
-        layout, kept = ActionLayout(action_space), {part.name for part in self.action_layout.parts}
-        said = ActionHead(1, layout, self._config).parts
-        rows = torch.tensor([row for row, part in enumerate(said) if part in kept])
-        weights = dict(weights)
-        for name in ("linear.weight", "linear.bias", "log_std", "mean_scale"):
-            if (tensor := weights.get(f"action_head.{name}")) is not None:
-                weights[f"action_head.{name}"] = tensor[rows[rows < len(tensor)]]
-        if self.inputs.action is not None:
-            first = "mlp.0.weight" if len(self.mlp) else "lstm.weight_ih_l0"
-            read = _PreviousAction(layout).parts
-            sides = 1 + len(self.inputs.gates)
-            before = self.inputs.features // sides - self.inputs.action.features
-            row = [*range(before), *(before + i for i, part in enumerate(read) if part in kept)]
-            columns = [side * (before + len(read)) + column for side in range(sides) for column in row]
-            weights[first] = weights[first][:, columns]
-        self.load_state_dict(weights)
 
     def play(self, out: Output, noise: Tensor) -> Tensor:
         """Return the actions (n, A) that are played in use; `noise` as `ActionDistribution.sample` takes it."""
@@ -373,8 +352,6 @@ class _PreviousAction(nn.Module):
             for choice in (range(part.choices[i]) if part.choices else [-1])
         ]
         self.features: int = len(features)
-        self.parts = [part.name for part, _, i in entries for _ in range(part.choices[i] if part.choices else 1)]
-        """Which part each feature is of."""
         self.all_real: bool = all(choice < 0 for _, choice in features)
         columns, choices = (torch.tensor(values) for values in zip(*features, strict=True))
         self.register_buffer("column", columns, persistent=False)

@@ -144,25 +144,6 @@ def test_training_goes_on_from_a_published_policy(
         assert failed.value.stderr.decode().count("\n") == 1
 
 
-def test_a_policy_that_drives_gives_its_weights_to_one_that_does_not(run_folder: Path, tmp_path: Path) -> None:
-    def train(*arguments: str) -> None:
-        done = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", *TINY, *arguments]
-        subprocess.run(done, check=True, cwd=ROOT, capture_output=True)
-
-    train("--nav", "--out", str(tmp_path / "drives"))
-    train(
-        "--no-nav", "--out", str(tmp_path / "stands"), f"initial_weights={tmp_path / 'drives'}", "train.critic_warmup=9"
-    )
-    drives, stands = (load_file(tmp_path / name / "policy.safetensors") for name in ("drives", "stands"))
-    arm = stands["action_head.linear.weight"]
-    assert len(arm) == 7 and len(drives["action_head.linear.weight"]) == 9
-    assert torch.equal(arm, drives["action_head.linear.weight"][:7])
-    assert torch.equal(stands["lstm.weight_hh_l0"], drives["lstm.weight_hh_l0"])
-    with pytest.raises(subprocess.CalledProcessError) as failed:
-        train("--nav", "--out", str(tmp_path / "bad"), f"initial_weights={run_folder}")
-    assert failed.value.returncode == 2 and b"has nav=False; give that" in failed.value.stderr
-
-
 def test_a_trained_agents_results_are_the_same_for_any_number_of_workers(run_folder: Path) -> None:
     request = Request("close_fridge", Agent(str(run_folder.parent), skill_nav=False), episodes=4, seed=5)
     alone, together = evaluate(request, 1), evaluate(request, 2)
