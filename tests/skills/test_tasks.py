@@ -212,7 +212,8 @@ def test_distance_rewards_telescope(seed: int) -> None:
         expected = 2.0 * (states[0].way_m - states[-1].way_m)
         assert total(infos, "carry") == pytest.approx(expected, abs=2.0 * 0.0005 * len(infos))
     states, infos, _ = rollout(make("navigate"), seed)
-    assert total(infos, "distance") == pytest.approx(states[0].floor_m - states[-1].floor_m, abs=1e-9)
+    first, last = (max(state.floor_m, 0.9) for state in (states[0], states[-1]))
+    assert total(infos, "distance") == pytest.approx(first - last, abs=1e-9)
     states, infos, _ = rollout(make("close_cabinet"), seed)
     if not any(state.reached for state in states):
         assert total(infos, "state") == pytest.approx(10.0 * (states[0].left - states[-1].left), abs=1e-9)
@@ -272,10 +273,9 @@ def test_success_only_when_the_world_says_so(skill: str) -> None:
             else:
                 assert info["success"] == now
             assert info["success"] <= terminated and (info["reason"] == "") == (info["success"] or not over)
-            # Navigate's is worth less by 3 for each metre that it stops short of where one would work (with something
-            # in hand the last 0.7 m are free), and 2 at least.
-            short_m = info["geodesic_dist_to_goal"] if skill == "navigate" else 0.0
-            short_m = max(0.0, short_m - 0.7) if env.sim.held else short_m
+            # Navigate's is worth less by 3 for each metre that it stops short of 0.9 m from where one would work, and 2
+            # at least.
+            short_m = max(0.0, info["geodesic_dist_to_goal"] - 0.9) if skill == "navigate" else 0.0
             worth = max(2.0, 10.0 - 3.0 * short_m) if info["success"] else 0.0
             assert info["reward_terms"].get("success", 0.0) == pytest.approx(worth)
         assert info["num_steps"] == env.sim.steps <= env.max_steps
