@@ -81,6 +81,15 @@ def test_ablate_writes_its_files_and_plays_no_episode_twice(tpsrl: Run, tmp_path
     assert tpsrl(*asked, "--episodes", "3", "chain.episode_steps=31")[0] == 2
 
 
+def test_ablate_leaves_out_whoever_lacks_a_policy_unless_asked_for(tpsrl: Run, tmp_path: Path) -> None:
+    """No oracle does a whole object at once."""
+    asked = ("ablate", "set_table", "--skills", "oracle", "--episodes", "1", "chain.episode_steps=5", "--out")
+    assert tpsrl(*asked, str(tmp_path / "all"))[0] == 0
+    summary = json.loads((tmp_path / "all" / "summary.json").read_text())
+    assert "monolithic" not in summary["cells"] and {"tpsrl", "skillnav", "nonav", "oracle"} <= summary["cells"].keys()
+    assert tpsrl(*asked, str(tmp_path / "asked"), "--agent", "monolithic", "--agent", "nonav")[0] == 2
+
+
 def test_ablate_films_what_is_typical_and_gallery_shows_it(tpsrl: Run, tmp_path: Path) -> None:
     from hab.mujoco.gl import RenderingUnavailable, make_gl_context
 

@@ -42,25 +42,37 @@ def ablate_command(
     (tpsrl_nomask, skillnav_nomask), nonav (they drive, and the plan has no Navigate), monolithic (one policy for all,
     without skills or plan), oracle (scripted skills), and replan_sensed and replan_oracle (as skillnav, with --replan).
     Writes summary.json, success.csv and report.html to DIR. Episodes that DIR holds are not played again, so an
-    ablation that was interrupted goes on where it stopped. OVERRIDES are Hydra overrides of configs/eval.yaml.
+    ablation that was interrupted goes on where it stopped. Agents that lack a policy are left out, unless --agent
+    names them. OVERRIDES are Hydra overrides of configs/eval.yaml.
     """
-    from eval.ablation import CELLS
-    from planner.agent import AgentError, sees_depth
+    from eval.ablation import CELLS, Cell
+    from planner.agent import AgentError, check_agent, sees_depth
     from tpsrl.ablation import run_ablation
 
     config = eval_config(scenario, overrides, {"skills": skills, "obs": obs})
     known = Name("agent", [cell.key for cell in CELLS])
     wanted = {known.convert(key, None, None) for key in keys}
-    cells = [cell for cell in CELLS if not wanted or cell.key in wanted]
+    cells: list[Cell] = []
+    lacking: list[str] = []
+    for cell in CELLS:
+        if wanted and cell.key not in wanted:
+            continue
+        try:
+            check_agent(cell.agent(skills), scenario, config.sim.obs)
+            cells.append(cell)
+        except AgentError as error:
+            if wanted:
+                raise BadInput(f"--skills: {error}") from error
+            lacking.append(f"left out: {cell.key}: {error}")
+    if not cells:
+        raise BadInput(f"--skills {skills}: plays none of the agents ({lacking[0].removeprefix('left out: ')})")
     folder = out or Path("outputs") / "ablate" / f"{scenario}_{split}"
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder}: is a file; name a folder")
     output_files([("--out", folder / "summary.json")])
-    try:
-        looks = any(sees_depth(cell.agent(skills), scenario, config.sim.obs) for cell in cells)
-    except AgentError as error:
-        raise BadInput(f"--skills: {error}") from error
-    if videos or looks:
+    if videos or any(sees_depth(cell.agent(skills), scenario, config.sim.obs) for cell in cells):
         check_rendering(config)
+    for line in lacking:
+        click.echo(line, err=True)
     request = request_of(scenario, cells[0].agent(skills), split, episodes, seed, config)
     run_ablation(request, cells, skills, folder, workers, config.video if videos else None)
