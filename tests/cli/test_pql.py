@@ -27,7 +27,6 @@ BAD = {
     "algorithm as override": (["pick", "algorithm=pql"], "argument or option for algorithm"),
     "steps twice": (["pick", *PQL, "--steps", "9", "pql.total_steps=9"], "give one of them"),
     "a memory": (["pick", *PQL, "policy.rnn_layers=1"], "policy.rnn_layers=1: PQL's policy has no such thing; set 0"),
-    "a clone": (["pick", *PQL, "demonstrations.rounds=1"], "PQL starts from random weights"),
     "small buffer": (["pick", *PQL, "pql.replay_size=100"], "must be num_envs x warmup_steps x 2 = 8192 or more"),
     "unknown learner": (["pick", *PQL, "pql.learner=td3"], "choose from ddpg, sac"),
     "unknown key": (["pick", *PQL, "pql.half_keys=[smell]"], "no observation smell; choose from"),

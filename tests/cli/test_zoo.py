@@ -24,8 +24,7 @@ from skills import TASKS
 ROOT = Path(__file__).parents[2]
 TINY = [
     *("train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "32"),
-    *("policy.critic_mlp=[8]"),
-    *("policy.critic_keys=[critic_state]", "policy.predicted_keys=[]"),
+    *("policy.critic_mlp=[8]", "policy.critic_keys=[critic_state]", "policy.predicted_keys=[]"),
 ]
 
 
@@ -159,8 +158,9 @@ def test_a_run_of_an_installed_package_can_be_published(
     for session in told["sessions"]:
         session["git"] = "no git"
     (installed / "run.json").write_text(json.dumps(told))
-    assert run(["publish-skill", str(installed), "--zoo", str(tmp_path), "--episodes", "1"], monkeypatch) == 0
-    assert "revision unknown" in (tmp_path / "close_fridge_nonav_laser" / "README.md").read_text()
+    zoo = tmp_path / "zoo"
+    assert run(["publish-skill", str(installed), "--zoo", str(zoo), "--episodes", "1"], monkeypatch) == 0
+    assert "revision unknown" in (zoo / "close_fridge_nonav_laser" / "README.md").read_text()
 
 
 def test_two_policies_for_one_job_are_refused(run_folder: Path, tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def ablate_command(
         except AgentError as error:
             if wanted:
                 raise BadInput(f"--skills: {error}") from error
-            lacking.append(f"left out: {cell.key}: {error}")
-    if not cells:
-        raise BadInput(f"--skills {skills}: plays none of the agents ({lacking[0].removeprefix('left out: ')})")
+            lacking.append(f"{cell.key}: {error}")
+    if lacking and all(cell.oracle for cell in cells):
+        raise BadInput(f"--skills: {lacking[0]}")
     folder = out or Path("outputs") / "ablate" / f"{scenario}_{split}"
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder}: is a file; name a folder")
@@ -73,6 +73,6 @@ def ablate_command(
     if videos or any(sees_depth(cell.agent(skills), scenario, config.sim.obs) for cell in cells):
         check_rendering(config)
     for line in lacking:
-        click.echo(line, err=True)
+        click.echo(f"left out: {line}", err=True)
     request = request_of(scenario, cells[0].agent(skills), split, episodes, seed, config)
     run_ablation(request, cells, skills, folder, workers, config.video if videos else None)
