@@ -12,7 +12,9 @@ import pytest
 from hab import robot
 from hab.episodes import make_episode
 from hab.mujoco.simulator import MujocoSimulator
+from hab.simulator import Simulator
 from planner.agent import Agent, chain_limits, load_policies, play_episode, seed_draws
+from skills.trained import TrainedPolicy
 from videos import recording
 from videos.recording import RerunMissing, check_rerun, record_scenario
 
@@ -38,7 +40,14 @@ def columns(path: Path) -> dict[str, list[dict[str, Any]]]:
     return {entity: sorted(told, key=lambda row: row.get("step") or 0) for entity, told in rows.items()}
 
 
-def test_a_recording_tells_what_happened(tmp_path: Path) -> None:
+def test_a_recording_tells_what_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = TrainedPolicy._decide
+
+    def valued(self: TrainedPolicy, sim: Simulator) -> None:
+        decide(self, sim)
+        self.value = 1.5  # a policy that shares its network with its critic says one; published ones come without
+
+    monkeypatch.setattr(TrainedPolicy, "_decide", valued)
     pytest.importorskip("rerun", reason="rerun-sdk is not installed: pip install 'tpsrl[rerun]'")
     out = tmp_path / "new" / "episode.rrd"
     assert not record_scenario(*SHORT, out)
@@ -65,7 +74,8 @@ def test_a_recording_tells_what_happened(tmp_path: Path) -> None:
     assert 0.0 < max(np.asarray(row["Points3D:positions"][0]).max() for row in told["world/laser"]) < 15.0
     probabilities = {row["step"]: row["Scalars:scalars"][0] for row in told["policy/stop_probability"]}
     assert probabilities == pytest.approx({step: stops[step - 1] for step in probabilities})
-    assert all(0.0 < p < 1.0 for p in probabilities.values()) and "policy/value" in told
+    assert all(0.0 < p < 1.0 for p in probabilities.values())
+    assert {row["Scalars:scalars"][0] for row in told["policy/value"]} == {1.5}
     texts = [row["TextLog:text"][0] for row in told["plan"]]
     assert texts[0].startswith("1/20: navigate") and texts[-1].endswith("step limit")
     goals = {target.object: target.goal_pos for target in episode.targets}
