@@ -159,8 +159,8 @@ def _after_program(command: list[str]) -> list[str]:
     return arguments
 
 
-def _computed(policy: dict[str, Any]) -> list[str]:
-    if policy["obs"] != LASER_MAP:
+def _computed(obs: str) -> list[str]:
+    if obs != LASER_MAP:
         return []
     return [
         "- Besides its sensors it is told the way to its goal on a map drawn from laser, head scan and odometry since "
@@ -300,7 +300,7 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
             if policy.get("starts") == "near"
             else []
         ),
-        *_computed(policy),
+        *_computed(policy["obs"]),
         *(_earlier(before["training"]) for before in facts.get("before", [])),
         # What was done to the weights by hand, if anything.
         *(f"- {note}" for note in facts.get("notes", [])),

@@ -46,16 +46,12 @@ STATE_REWARD = 10.0
 """Per metre or radian that the joint comes nearer to its goal."""
 GRASP_REWARD = WRONG_HANDLE_PEN = 5.0
 REACHED_REWARD = 5.0
-PASSED_M = 0.03
-"""A hand that has been so much further from the base than where it let go of a door has pushed it from within."""
 HANDLE_REWARD = 1.0
 SPAWN_REGION_SCALE = 0.2
 """Start boxes shrink to this share of their sides (habitat's `spawn_region_scale`); `fixed_boxes_m` are as they
 stand."""
 HANDOVER_RAD = 1.0
 """Navigate comes from the side at most this far off the direction in which the front looks."""
-TOUCH_M = 0.10
-"""A hand so near to where the handle is when closed must have pushed the front there."""
 _CANDIDATES = 30
 
 Range = tuple[float, float]

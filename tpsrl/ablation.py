@@ -15,7 +15,7 @@ from eval.ablation import Ablation, Cell, RecordsError, ablate
 from eval.ablation_page import Shown, page
 from eval.ablation_report import summarize, tables, to_csv, typical
 from eval.evaluate import Request
-from planner.agent import AgentError, chain_limits, check_agent
+from planner.agent import AgentError, chain_limits
 from tpsrl.inputs import BadInput, Failure, json_lines, write_text
 from tpsrl.progress import episode_progress, frame_progress
 
@@ -33,8 +33,6 @@ def run_ablation(
     Raises `BadInput` and `Failure`.
     """
     try:
-        for cell in cells:
-            check_agent(cell.agent(skills), request.name, request.obs)
         ablation = ablate(
             request, cells, skills, folder, workers, lambda cell, count: episode_progress(cell.key, count)
         )

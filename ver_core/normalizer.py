@@ -37,15 +37,9 @@ class Normalizer(nn.Module):
         """Return the mean and the deviation to divide by, (size,) each, as float32."""
         return self.mean.float(), self.variance.sqrt().clamp_min(_LEAST_STD).float()
 
-    def settle(self) -> None:
-        """Learn no more: a network that has been trained on rows as they are normalised now depends on it."""
-        self.count.fill_(torch.inf)
-
     @torch.no_grad()
     def learn(self, rows: Tensor, world: World) -> None:
         """Take (n, size) more rows, and those of the other processes, into account (Chan et al. 1983)."""
-        if self.count.isinf():
-            return
         size = len(self.mean)
         off_sum, square_sum = self.mean.new_zeros(size), self.mean.new_zeros(size)
         for block in rows.split(_BLOCK):  # which stays in the processor's caches

@@ -135,12 +135,6 @@ class RecurrentPolicy(nn.Module):
         normalizers = (self.inputs.normalizer, self.critic and self.critic.normalizer)
         return any(normalizer is not None and bool(normalizer.count == 0) for normalizer in normalizers)
 
-    def settle_normalization(self) -> None:
-        """Learn no more statistics: weights that were fitted to rows as they are normalised now depend on them."""
-        for module in self.modules():
-            if isinstance(module, Normalizer):
-                module.settle()
-
     def learn_normalization(self, floats: Tensor, bytes_: Tensor, world: World) -> None:
         """Take a rollout's observations into account, if the vectors among them are normalised."""
         if self.inputs.normalizer is not None:

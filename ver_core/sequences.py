@@ -103,20 +103,6 @@ def mini_batches(sequences: Sequences, count: int, rng: np.random.Generator) -> 
     return [batches[i] for i in rng.permutation(count)]
 
 
-def whole_batches(sequences: Sequences, count: int, rng: np.random.Generator) -> list[Packed]:
-    """Deal whole sequences out to `count` batches of as many sequences each, give or take one, in random order.
-
-    Fewer batches if there are fewer sequences.
-    """
-    shuffled = _shuffled(sequences, rng)
-    edges = np.linspace(0, len(shuffled.lengths), min(count, len(shuffled.lengths)) + 1).astype(int)
-    begins = np.append(0, np.cumsum(shuffled.lengths))
-    return [
-        pack(Sequences(shuffled.order[begins[a] : begins[b]], shuffled.lengths[a:b]))
-        for a, b in zip(edges, edges[1:], strict=False)
-    ]
-
-
 def _begins(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the place of each sequence's first step in `order`."""
     return np.cumsum(lengths) - lengths

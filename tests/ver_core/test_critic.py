@@ -228,7 +228,6 @@ def test_an_actor_learns_to_predict_what_follows_from_what_it_sees() -> None:
         rollout.start[taken] = True
         learner = Learner(policy, config, CPU, World())
         learner.observe(rollout)
-        policy.settle_normalization()
         for _ in range(12):
             logged = learner.update(rollout, 0.0)
         missed[coefficient] = logged["prediction_loss"]
