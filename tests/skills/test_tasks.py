@@ -21,7 +21,7 @@ from hab.observation_sets import CRITIC_KEYS, OBSERVATION_SETS
 from hab.openings import against_wall, grid_with_openings, opened_boxes, rotated
 from skills import TASKS, make_env
 from skills.articulated import ArticulatedState, handle_reward, state_reward
-from skills.navigate import FloorDistance, NavigateState, spl, turn_reward
+from skills.navigate import NavigateState, floor_distance, spl, turn_reward
 from skills.oracle import make_oracle
 from skills.pick import PickState, dropped, pick_reward, reach_reward, wrong_object
 from skills.pick import rest_reward as pick_rest_reward
@@ -380,7 +380,7 @@ def test_a_way_leads_even_from_where_the_base_is_shut_in(monkeypatch: pytest.Mon
     shut_in = load_grid(env.start.episode.scene_seed).with_boxes(walls, 0.1)
     assert shut_in.is_free(x, y) and not shut_in.largest_component[shut_in.cell(x, y)]
     monkeypatch.setattr("skills.navigate.grid_with_openings", lambda *_: shut_in)
-    floor = FloorDistance(env.start, env.sim.scene)
+    floor = floor_distance(env.start, env.sim.scene)
     assert math.isfinite(floor(env.sim.base)) and all(map(math.isfinite, floor.way(env.sim.base)))
 
 
