@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,9 @@ from skills.skill import Goal, SkillPolicy
 
 APARTMENTS = len(SPLIT_SEEDS[SPLIT]) // 2
 """Of the split, the first so many are recorded in: the skills' own start states keep the others (hab/sampler.py)."""
+
+ASTRAY_M = 0.3
+"""An object farther from where it is believed to be is not recorded as one to pick up."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,19 @@ def _play(agent: Agent, obs: str | None, number: int) -> Played:
     scenario, calls, success = SCENARIOS[number % len(SCENARIOS)], list[Recorded](), False
     index = number % APARTMENTS + len(SPLIT_SEEDS[SPLIT]) * (number // APARTMENTS)
     episode = make_episode(scenario, SPLIT, index)
-    apartment, goals = fingerprint(load_scene(episode.scene_seed)), {target.goal_pos for target in episode.targets}
+    apartment, targets = fingerprint(load_scene(episode.scene_seed)), {target.object for target in episode.targets}
+    goals = {target.goal_pos for target in episode.targets}
+    sim = cached_simulator("mujoco")
 
     def note(skill: str, goal: Goal, snapshot: Snapshot) -> None:
-        # What has been lost on the way cannot be brought anywhere.
-        if goal.position not in goals or snapshot.held == goal.object:
+        if goal.object not in targets:
+            return  # the closed loop's own way round something
+        # What has been lost on the way cannot be brought anywhere, or be found again where it was.
+        if goal.position in goals:
+            there = snapshot.held == goal.object
+        else:
+            there = skill != "pick" or math.dist(sim.object_pos(goal.object), goal.position) < ASTRAY_M
+        if there:
             calls.append(Recorded(skill, scenario, index, goal, snapshot, apartment))
 
     seed_draws(0, index)
@@ -71,7 +83,7 @@ def _play(agent: Agent, obs: str | None, number: int) -> Played:
     try:
         loaded = cached_policies(agent, scenario, obs)
         policies = {skill: _Noting(skill, policy, note) for skill, policy in loaded.items()}
-        success = play_episode(cached_simulator("mujoco"), episode, agent, policies, limits).success
+        success = play_episode(sim, episode, agent, policies, limits).success
     except SimulationError:
         pass  # what came before it is as good as any
     except Exception as error:

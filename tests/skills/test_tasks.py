@@ -223,7 +223,7 @@ def test_distance_rewards_telescope(seed: int) -> None:
 
 @pytest.mark.parametrize("skill", ["pick", "place", "rearrange"])
 def test_ways_lead_into_compartments_by_their_front(skill: str) -> None:
-    """Straight to what lies in the open, for a base that stands where the arm works; to what lies in a shelf, the fridge
+    """Straight to what lies in the open, for a base that stands where the arm works; to what lies in a shelf, a fridge
     or a drawer, longer from where a wall is between."""
     env: Any = make_env(skill, "train", base_movement=skill == "rearrange").unwrapped
     longer = []
