@@ -21,7 +21,7 @@ from hab.openings import grid_with_openings, handle_at
 from hab.robot import REST_EE_BASE
 from hab.scene import Receptacle, Scene, Vec3
 from hab.simulator import Simulator
-from skills.floor import FloorDistance
+from skills.floor import WAY_SIZE, FloorDistance
 from skills.oracle.navigate import OracleNavigate
 from skills.skill import Goal, Progress
 from skills.starts import (
@@ -52,7 +52,6 @@ ROOM_M = 0.9
 """The last so many metres are worth nothing: Pick and Place, which drive themselves, do better from 1.2 m to 1.4 m off
 their target than from nearer, where the hand, and what hangs from it, strikes the edge of what it is to be worked at
 (docs/results.md)."""
-WAY_SIZE = 3
 TOO_FAR, FACING_AWAY = "stopped too far", "facing away"
 _CANDIDATES = 40
 
