@@ -46,7 +46,7 @@ LEFT_M, LEFT_PITCHES_RAD = (0.08, 0.15), (0.4, 1.5)
 """So far from its resting position a skill's last step leaves the hand, and with such pitches."""
 WORKING_SHARE = 0.7
 """Share of the chain's start states that are within the arm's reach of what was worked at."""
-NEARNESS_REWARD, LEAST_REWARD = 3.0, 2.0
+NEARNESS_REWARD, LEAST_REWARD = 10.0, 1.0
 """What a metre short of where one would work at the target takes off a success, and what is left of it at least."""
 ROOM_M = 0.9
 """The last so many metres are worth nothing: Pick and Place, which drive themselves, do better from 1.2 m to 1.4 m off
