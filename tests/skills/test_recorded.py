@@ -95,6 +95,10 @@ def test_what_the_closed_loop_tries_again_is_recorded_too(monkeypatch: pytest.Mo
         assert np.linalg.norm(sim.object_pos(call.goal.object) - call.goal.position) < 0.3
     assert {call.goal.object for call in calls} <= {target.object for target in episode.targets}
     sim.close()
+    only, problem = record(Agent("oracle", replan="sensed"), None, 1, 1, failed=True)
+    first = next(call for call in only if call.skill == "pick")
+    assert problem == "" and len(only) < len(calls) and first.goal == picks[0].goal
+    np.testing.assert_array_equal(first.snapshot.positions, picks[0].snapshot.positions)
 
 
 def test_a_file_gives_back_what_was_saved(recorded: list[Recorded], file: str) -> None:

@@ -18,10 +18,11 @@ from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_fi
 @click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs.")
 @click.option("--obs", type=Name("observation set", tuple(OBSERVATION_SETS)), help="As of tpsrl eval.")
 @click.option("--replan", type=Name("state", STATES), help="As of tpsrl eval: what is tried again is recorded, too.")
+@click.option("--failed", is_flag=True, help="Only those of the calls that did not do their job.")
 @click.option("--episodes", default=1500, show_default=True, type=click.IntRange(min=1), help="Of all scenarios.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 def record_starts_command(
-    file: Path, skills: str, obs: str | None, replan: str | None, episodes: int, workers: int
+    file: Path, skills: str, obs: str | None, replan: str | None, failed: bool, episodes: int, workers: int
 ) -> None:
     """Record in FILE (.npz) where the chain hands over to each skill, in training apartments.
 
@@ -49,7 +50,7 @@ def record_starts_command(
     except AgentError as error:
         raise BadInput(f"--skills: {error}") from error
     with episode_progress("recording", episodes) as on_episode:
-        calls, problem = record(agent, obs, episodes, workers, on_episode)
+        calls, problem = record(agent, obs, episodes, workers, on_episode, failed)
     if not calls:
         raise Failure(f"{problem}: nothing was recorded")
     save(file, calls)
