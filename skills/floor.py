@@ -16,8 +16,6 @@ from hab.scene import Receptacle
 from hab.simulator import Simulator
 
 LOOK_AHEAD_M = 1.0
-WAY_SIZE = 3
-"""Numbers that say where a way leads."""
 AROUND_M = 2.5
 """Pick and Place begin within 2 m of where they work."""
 HAND_M = 0.3
@@ -68,11 +66,6 @@ def approach(sim: Simulator, receptacle: Receptacle, position: Sequence[float]) 
     grid = grid_with_openings(scene, load_grid(scene.seed), {k: v for k, v in joints.items() if v})
     poses = approach_poses(grid, receptacle, position)
     return FloorDistance(grid, grid.distances_near([pose[:2] for pose in poses], AROUND_M)) if poses else None
-
-
-def way_ahead(floor: FloorDistance | None, sim: Simulator) -> list[float]:
-    """Return where the way along the floor leads (`FloorDistance.way`); zeros if there is none."""
-    return [0.0] * WAY_SIZE if floor is None else floor.way(sim.base)
 
 
 def reach_m(hand_m: float, floor_m: float) -> float:

@@ -21,7 +21,7 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import RobotPose
 from hab.simulator import Simulator
-from skills.floor import WAY_SIZE, approach, reach_m, way_ahead
+from skills.floor import approach, reach_m
 from skills.hand_path import SIZE, HandPath, receptacle_now, resting_place
 from skills.oracle.pick import OraclePick
 from skills.skill import RESET_ARM_STEPS, Goal, Progress, arm_rests, towards_rest
@@ -58,7 +58,7 @@ class Pick(SkillTask[PickState]):
     force_sum_max_n = 10_000.0
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", *HAND_KEYS)
-    surroundings_size = WAY_SIZE + SIZE
+    surroundings_size = SIZE
     critic_measures = ("ee_to_object_distance", "did_pick_object")
 
     @staticmethod
@@ -82,11 +82,9 @@ class Pick(SkillTask[PickState]):
             yield Start(replace(episode, robot=begun), goal, shove=shove)
 
     def surroundings(self) -> list[float]:
-        """The base's way to where the arm works, and the hand's to the object."""
+        """The hand's way to the object."""
         place = self.sim.object_pos(self.goal.object).tolist()
-        return way_ahead(self._floor, self.sim) + self._way.surroundings(
-            RobotPose(self.sim), self.sim.ee_pos.tolist(), place
-        )
+        return self._way.surroundings(RobotPose(self.sim), self.sim.ee_pos.tolist(), place)
 
     def measure(self, common: Common) -> PickState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object)

@@ -17,7 +17,7 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
-from skills.floor import WAY_SIZE, approach, reach_m, way_ahead
+from skills.floor import approach, reach_m
 from skills.hand_path import SIZE, HandPath, receptacle_now, resting_place
 from skills.oracle.place import OraclePlace
 from skills.skill import Goal, Progress
@@ -56,7 +56,7 @@ class Place(SkillTask[PlaceState]):
     force_sum_max_n = 10_000.0
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *HAND_KEYS)
-    surroundings_size = WAY_SIZE + SIZE
+    surroundings_size = SIZE
     critic_measures = ("object_to_goal_distance", "obj_at_goal")
 
     @staticmethod
@@ -91,9 +91,9 @@ class Place(SkillTask[PlaceState]):
             yield Start(replace(episode, robot=begun), goal, target.object, tilt, shove=shove)
 
     def surroundings(self) -> list[float]:
-        """The base's way to where the arm works, and the object's to its goal."""
+        """The hand's way to the goal."""
         place = self.sim.object_pos(self.goal.object).tolist()
-        return way_ahead(self._floor, self.sim) + self._way.surroundings(RobotPose(self.sim), place, self.goal.position)
+        return self._way.surroundings(RobotPose(self.sim), place, self.goal.position)
 
     def measure(self, common: Common) -> PlaceState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object).tolist()

@@ -21,9 +21,8 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
-from skills.floor import WAY_SIZE
 from skills.hand_path import SIZE, HandPath, receptacle_now
-from skills.navigate import floor_distance
+from skills.navigate import WAY_SIZE, floor_distance
 from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, ReachState, wrong_object
 from skills.place import PLACE_REWARD, Place
 from skills.skill import REARRANGE_STEPS, TAKEN, Goal, Progress, taken_at

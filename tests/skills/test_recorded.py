@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 
 from eval.recording import record
-from hab.actions import Action
 from hab.episodes import make_episode, scene_seed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import FRUITS, HOUSE_OBJECTS, object_kind
 from hab.sampler import SCENE_REPEATS
-from hab.simulator import Simulator, Snapshot
-from planner.agent import Agent, load_policies
+from hab.simulator import Snapshot
+from planner.agent import Agent
 from skills import make_env
 from skills.oracle import make_oracle
 from skills.recorded import Recorded, RecordingError, load, save, start_of
-from skills.skill import Goal, SkillPolicy
 
 
 @pytest.fixture(scope="module")
@@ -61,44 +59,6 @@ def test_the_chain_knows_how_what_it_carries_hangs(recorded: list[Recorded]) -> 
         assert np.linalg.norm(hangs - call.goal.taken) < 0.03
     assert places and all(call.goal.taken is None for call in recorded if call.skill != "place")
     sim.close()
-
-
-def test_what_the_closed_loop_tries_again_is_recorded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From where it was left, if the object is still where it is believed to be; not its ways round something."""
-
-    class Idle:
-        """Does nothing in its first call."""
-
-        def __init__(self, policy: SkillPolicy) -> None:
-            self.policy, self.calls = policy, 0
-
-        def reset(self, sim: Simulator, goal: Goal) -> None:
-            self.calls += 1
-            self.policy.reset(sim, goal)
-
-        def act(self, sim: Simulator) -> Action:
-            return {} if self.calls == 1 else self.policy.act(sim)
-
-    def load(*asked: Any) -> dict[str, SkillPolicy]:
-        policies = load_policies(*asked)
-        return {**policies, "pick": Idle(policies["pick"])}
-
-    monkeypatch.setattr("eval.recording.cached_policies", load)
-    calls, problem = record(Agent("oracle", replan="sensed"), None, 1, 1)
-    assert problem == ""
-    picks = [call for call in calls if call.skill == "pick"]
-    assert len(picks) > len({call.goal.object for call in picks}) == 5
-    sim, episode = MujocoSimulator(), make_episode("tidy_house", "train", 0)
-    sim.reset(episode)
-    for call in picks:
-        sim.restore(call.snapshot)
-        assert np.linalg.norm(sim.object_pos(call.goal.object) - call.goal.position) < 0.3
-    assert {call.goal.object for call in calls} <= {target.object for target in episode.targets}
-    sim.close()
-    only, problem = record(Agent("oracle", replan="sensed"), None, 1, 1, failed=True)
-    first = next(call for call in only if call.skill == "pick")
-    assert problem == "" and len(only) < len(calls) and first.goal == picks[0].goal
-    np.testing.assert_array_equal(first.snapshot.positions, picks[0].snapshot.positions)
 
 
 def test_a_file_gives_back_what_was_saved(recorded: list[Recorded], file: str) -> None:

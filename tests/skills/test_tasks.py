@@ -313,7 +313,7 @@ def test_success_only_when_the_world_says_so(skill: str) -> None:
             # Navigate's is worth less by 3 for each metre that it stops short of 0.9 m from where one would work, and 2
             # at least.
             short_m = max(0.0, info["geodesic_dist_to_goal"] - 0.9) if skill == "navigate" else 0.0
-            worth = max(1.0, 10.0 - 10.0 * short_m) if info["success"] else 0.0
+            worth = max(2.0, 10.0 - 3.0 * short_m) if info["success"] else 0.0
             assert info["reward_terms"].get("success", 0.0) == pytest.approx(worth)
         assert info["num_steps"] == env.sim.steps <= env.max_steps
         assert info["success"] or info["reason"]

@@ -9,7 +9,6 @@ import click
 
 from hab.episodes import SCENARIOS
 from hab.observation_sets import OBSERVATION_SETS
-from planner.state import STATES
 from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_files
 
 
@@ -17,13 +16,9 @@ from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_fi
 @click.argument("file", metavar="FILE", type=Path)
 @click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs.")
 @click.option("--obs", type=Name("observation set", tuple(OBSERVATION_SETS)), help="As of tpsrl eval.")
-@click.option("--replan", type=Name("state", STATES), help="As of tpsrl eval: what is tried again is recorded, too.")
-@click.option("--failed", is_flag=True, help="Only those of the calls that did not do their job.")
 @click.option("--episodes", default=1500, show_default=True, type=click.IntRange(min=1), help="Of all scenarios.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
-def record_starts_command(
-    file: Path, skills: str, obs: str | None, replan: str | None, failed: bool, episodes: int, workers: int
-) -> None:
+def record_starts_command(file: Path, skills: str, obs: str | None, episodes: int, workers: int) -> None:
     """Record in FILE (.npz) where the chain hands over to each skill, in training apartments.
 
     tpsrl train-skill SKILL chain_states=FILE chain_starts=0.5 trains from there, too.
@@ -41,7 +36,7 @@ def record_starts_command(
         raise BadInput(f"FILE {file}: is there already; remove it, or name another file")
     output_files([("FILE", file)])
     check_somebody_sees(obs, skills)
-    agent = Agent(skills, replan=replan or "")
+    agent = Agent(skills)
     try:
         for scenario in SCENARIOS:
             check_agent(agent, scenario, obs)
@@ -50,7 +45,7 @@ def record_starts_command(
     except AgentError as error:
         raise BadInput(f"--skills: {error}") from error
     with episode_progress("recording", episodes) as on_episode:
-        calls, problem = record(agent, obs, episodes, workers, on_episode, failed)
+        calls, problem = record(agent, obs, episodes, workers, on_episode)
     if not calls:
         raise Failure(f"{problem}: nothing was recorded")
     save(file, calls)
