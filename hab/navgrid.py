@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numba import njit
@@ -135,22 +135,16 @@ class NavGrid:
         self._fields.move_to_end(goal)
         return field
 
-    def distances_near(self, points: Sequence[tuple[float, float]], distance_m: float) -> NDArray[np.float32]:
-        """Geodesic distance (m) of every cell to the nearest of the free cells that are nearest to some points; looks
-        little farther than `distance_m`, and beyond that it is inf."""
-        cells = np.array([self._nearest_cell(*xy) for xy in points])
-        reach = math.ceil(distance_m / self.cell_m)
-        (top, left), (bottom, right) = np.maximum(cells.min(axis=0) - reach, 0), cells.max(axis=0) + reach + 1
-        window = slice(top, bottom), slice(left, right)
-        starts = [(int(i), int(j)) for i, j in cells - (top, left)]
-        costs, _ = MCP_Geometric(self._costs[window], fully_connected=True).find_costs(starts)
-        field = np.full(self.shape, np.inf, dtype=np.float32)
-        field[window] = costs * self.cell_m
-        return field
-
     def cells_near(self, xy: tuple[float, float], distance_m: float) -> NDArray[np.bool_]:
         """Which cells lie less than a geodesic distance from the free cell nearest `xy`; looks no further than that."""
-        return self.distances_near([xy], distance_m) < distance_m
+        i, j = self._nearest_cell(*xy)
+        reach = math.ceil(distance_m / self.cell_m)
+        top, left = max(i - reach, 0), max(j - reach, 0)
+        window = slice(top, i + reach + 1), slice(left, j + reach + 1)
+        costs, _ = MCP_Geometric(self._costs[window], fully_connected=True).find_costs([(i - top, j - left)])
+        near = np.zeros(self.shape, dtype=np.bool_)
+        near[window] = (costs * self.cell_m).astype(np.float32) < distance_m
+        return near
 
     def geodesic(self, a: tuple[float, float], b: tuple[float, float]) -> float:
         """Distance (m) along the floor between the free cells nearest to two points."""

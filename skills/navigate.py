@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numba import njit, types
+from numpy.typing import NDArray
 
 from hab.actions import BASE, GRIP, STOP, Action, stop_called
 from hab.arm import cup_pose, solve
@@ -20,8 +22,8 @@ from hab.navgrid import NavGrid
 from hab.openings import grid_with_openings, handle_at
 from hab.robot import REST_EE_BASE
 from hab.scene import Receptacle, Scene, Vec3
+from hab.sensors import Observation
 from hab.simulator import Simulator
-from skills.floor import FloorDistance
 from skills.oracle.navigate import OracleNavigate
 from skills.skill import Goal, Progress
 from skills.starts import (
@@ -52,7 +54,7 @@ ROOM_M = 0.9
 """The last so many metres are worth nothing: Pick and Place, which drive themselves, do better from 1.2 m to 1.4 m off
 their target than from nearer, where the hand, and what hangs from it, strikes the edge of what it is to be worked at
 (docs/results.md)."""
-WAY_SIZE = 3
+LOOK_AHEAD_M, WAY_SIZE = 1.0, 3
 TOO_FAR, FACING_AWAY = "stopped too far", "facing away"
 _CANDIDATES = 40
 
@@ -125,11 +127,14 @@ class Navigate(SkillTask[NavigateState]):
 
     def surroundings(self) -> list[float]:
         """Where the shortest path along the floor leads."""
+        assert self._floor is not None
         return self._floor.way(self.sim.base)
 
-    def begun(self) -> None:
-        self._floor = floor_distance(self.start, self.sim.scene)
-        self._shortest_m = self._floor(self.sim.base)
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        self._floor: FloorDistance | None = None
+        return super().reset(seed=seed, options=options)
 
     def control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
         # What is in hand stays there: Navigate has no say over the suction.
@@ -138,6 +143,9 @@ class Navigate(SkillTask[NavigateState]):
 
     def measure(self, common: Common) -> NavigateState:
         sim, position = self.sim, self.goal.position
+        if self._floor is None:
+            self._floor = FloorDistance(self.start, sim.scene)
+            self._shortest_m = self._floor(sim.base)
         return NavigateState(
             *common,
             goal_m=planar_distance(sim, position),
@@ -202,11 +210,77 @@ def spl(there: bool, shortest_m: float, path_m: float) -> float:
     return shortest_m / max(shortest_m, path_m, 1e-6) if there else 0.0
 
 
-def floor_distance(start: Start, scene: Scene) -> FloorDistance:
-    """Return the distances along the floor to where one would work at a start's goal."""
-    grid = grid_with_openings(scene, load_grid(scene.seed), start.episode.joints)
-    work = working_pose(grid, *_goal_place(scene, start.episode, start.goal, start.held))
-    return FloorDistance(grid, grid.distance_field(work[:2]))
+class FloorDistance:
+    """Distance (m) along the floor from a base position to where one would work at the target."""
+
+    def __init__(self, start: Start, scene: Scene) -> None:
+        self._grid: NavGrid = grid_with_openings(scene, load_grid(scene.seed), start.episode.joints)
+        work = working_pose(self._grid, *_goal_place(scene, start.episode, start.goal, start.held))
+        self._field = self._grid.distance_field(work[:2])
+
+    def __call__(self, base: NDArray[np.float64]) -> float:
+        """Interpolate between the cells around, so that every centimetre counts."""
+        return self._at(*self._free_place(base))
+
+    def _at(self, x: float, y: float) -> float:
+        row = (y - self._grid.origin[1]) / self._grid.cell_m - 0.5
+        column = (x - self._grid.origin[0]) / self._grid.cell_m - 0.5
+        distance = _interpolate(self._field, row, column)
+        return distance if math.isfinite(distance) else float(self._field[self._grid.cell(x, y)])
+
+    def way(self, base: NDArray[np.float64]) -> list[float]:
+        """Return where the shortest path leads from a base pose (3,): cosine and sine of the direction, in the base's
+        frame, of what lies `LOOK_AHEAD_M` ahead on it, and its length (m)."""
+        x, y, yaw = base.tolist()
+        place = self._free_place(base)
+        i, j = _descend(self._field, *self._grid.cell(*place), round(LOOK_AHEAD_M / self._grid.cell_m))
+        ahead_x, ahead_y = self._grid.xy(i, j)
+        turn = math.atan2(ahead_y - y, ahead_x - x) - yaw
+        return [math.cos(turn), math.sin(turn), self._at(*place)]
+
+    def _free_place(self, base: NDArray[np.float64]) -> tuple[float, float]:
+        """Return where the base stands on the grid, or the nearest place where it might, and from which a way leads."""
+        x, y, _ = base.tolist()
+        (i, j), (rows, columns) = self._grid.cell(x, y), self._grid.shape
+        if 0 <= i < rows and 0 <= j < columns and self._grid.largest_component[i, j]:
+            return x, y
+        return self._grid.nearest_free(x, y)
+
+
+@njit(types.float64(types.Array(types.float32, 2, "A", readonly=True), types.float64, types.float64), cache=True)
+def _interpolate(field: NDArray[np.float32], row: float, column: float) -> float:
+    """Return a distance field's value between its cells' centres, of those around that are finite; inf: none is."""
+    i, j = math.floor(row), math.floor(column)
+    total, weights = 0.0, 0.0
+    for k in range(i, i + 2):
+        for m in range(j, j + 2):
+            if 0 <= k < field.shape[0] and 0 <= m < field.shape[1] and math.isfinite(field[k, m]):
+                weight = (1.0 - abs(row - k)) * (1.0 - abs(column - m))
+                total += weight * field[k, m]
+                weights += weight
+    return total / weights if weights > 0.0 else math.inf
+
+
+@njit(
+    types.UniTuple(types.int64, 2)(
+        types.Array(types.float32, 2, "A", readonly=True), types.int64, types.int64, types.int64
+    ),
+    cache=True,
+)
+def _descend(field: NDArray[np.float32], i: int, j: int, cells: int) -> tuple[int, int]:
+    """Return the cell that a path down a distance field leads to in so many cells, or where it ends."""
+    rows, columns = field.shape
+    for _ in range(cells):
+        best, at_i, at_j = field[i, j], i, j
+        for di in range(-1, 2):
+            for dj in range(-1, 2):
+                k, m = i + di, j + dj
+                if 0 <= k < rows and 0 <= m < columns and field[k, m] < best:
+                    best, at_i, at_j = field[k, m], k, m
+        if at_i == i and at_j == j:
+            break
+        i, j = at_i, at_j
+    return i, j
 
 
 def _goal(scene: Scene, episode: Episode, target: Target, held: str, closed: str) -> Goal:

@@ -21,8 +21,7 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import RobotPose
 from hab.simulator import Simulator
-from skills.floor import approach, reach_m
-from skills.hand_path import SIZE, HandPath, receptacle_now, resting_place
+from skills.hand_path import SIZE, HandPath
 from skills.oracle.pick import OraclePick
 from skills.skill import RESET_ARM_STEPS, Goal, Progress, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, STARTS, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
@@ -34,20 +33,12 @@ WRONG_OBJECT_PEN = DROP_PEN = 0.5
 
 
 @dataclass
-class ReachState(State):
-    """What MonolithicRL measures, too."""
-
+class PickState(State):
     target: str
     object_m: float
     """End-effector to the object's centre."""
     way_m: float
-    """The same by the hand's way (skills/hand_path.py), or by the base's, where that is longer (skills/floor.py)."""
-
-
-@dataclass
-class PickState(ReachState):
-    rest_way_m: float
-    """End-effector to its resting position, by the hand's way."""
+    """The same by the hand's way (skills/hand_path.py)."""
 
 
 class Pick(SkillTask[PickState]):
@@ -88,17 +79,8 @@ class Pick(SkillTask[PickState]):
 
     def measure(self, common: Common) -> PickState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object)
-        hand = self.sim.ee_pos.tolist()
-        way_m = self._way(hand, place.tolist())
-        if self._floor is not None:
-            way_m = reach_m(way_m, self._floor(self.sim.base))
-        return PickState(
-            *common,
-            target=name,
-            object_m=ee_distance(self.sim, place),
-            way_m=way_m,
-            rest_way_m=self._way(resting_place(self.sim), hand),
-        )
+        way_m = self._way(self.sim.ee_pos.tolist(), place.tolist())
+        return PickState(*common, target=name, object_m=ee_distance(self.sim, place), way_m=way_m)
 
     def rewards(self, was: PickState, now: PickState) -> dict[str, float]:
         return {
@@ -109,11 +91,10 @@ class Pick(SkillTask[PickState]):
             "drop": -DROP_PEN if dropped(was, now) else 0.0,
         }
 
-    def begun(self) -> None:
-        name = self.goal.object
-        receptacle = receptacle_now(self.sim, self.start.episode.target(name).start_receptacle)
-        self._way = HandPath(receptacle)
-        self._floor = approach(self.sim, receptacle, self.sim.object_pos(name).tolist()) if self.base_movement else None
+    def _begin(self, start: Start) -> None:
+        super()._begin(start)
+        target = start.episode.target(start.goal.object)
+        self._way = HandPath(self.sim.scene.receptacle(target.start_receptacle))
         self._lowered = 0
         """Control steps in which the task has lowered the arm."""
 
@@ -168,10 +149,10 @@ def pick_reward(was: PickState, now: PickState) -> float:
 def rest_reward(was: PickState, now: PickState) -> float:
     """Reward bringing the held object towards the resting position."""
     holding = was.held == now.target and now.held == now.target
-    return DISTANCE_REWARD * to_mm(was.rest_way_m - now.rest_way_m) if holding else 0.0
+    return DISTANCE_REWARD * to_mm(was.rest_m - now.rest_m) if holding else 0.0
 
 
-def wrong_object(now: ReachState) -> bool:
+def wrong_object(now: PickState) -> bool:
     return now.held not in ("", now.target)
 
 

@@ -17,8 +17,7 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
-from skills.floor import approach, reach_m
-from skills.hand_path import SIZE, HandPath, receptacle_now, resting_place
+from skills.hand_path import SIZE, HandPath
 from skills.oracle.place import OraclePlace
 from skills.skill import Goal, Progress
 from skills.starts import NO_SHOVE, STARTS, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
@@ -36,9 +35,7 @@ class PlaceState(State):
     goal_m: float
     """Object's centre to its goal."""
     way_m: float
-    """The same by the hand's way (skills/hand_path.py), or by the base's, where that is longer (skills/floor.py)."""
-    rest_way_m: float
-    """End-effector to its resting position, likewise."""
+    """The same by the hand's way (skills/hand_path.py)."""
     let_go: bool
     """Whether the object was let go of before now."""
 
@@ -98,23 +95,14 @@ class Place(SkillTask[PlaceState]):
     def measure(self, common: Common) -> PlaceState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object).tolist()
         goal_m, way_m = math.dist(place, self.goal.position), self._way(place, self.goal.position)
-        if self._floor is not None:
-            way_m = reach_m(way_m, self._floor(self.sim.base))
         before = self._state if self.steps else None
-        return PlaceState(
-            *common,
-            target=name,
-            goal_m=goal_m,
-            way_m=way_m,
-            rest_way_m=self._way(resting_place(self.sim), self.sim.ee_pos.tolist()),
-            let_go=before is not None and (before.let_go or before.held == ""),
-        )
+        let_go = before is not None and (before.let_go or before.held == "")
+        return PlaceState(*common, target=name, goal_m=goal_m, way_m=way_m, let_go=let_go)
 
-    def begun(self) -> None:
-        target = self.start.episode.target(self.goal.object)
-        receptacle = receptacle_now(self.sim, target.goal_receptacle)
-        self._way = HandPath(receptacle)
-        self._floor = approach(self.sim, receptacle, self.goal.position) if self.base_movement else None
+    def _begin(self, start: Start) -> None:
+        super()._begin(start)
+        target = start.episode.target(start.goal.object)
+        self._way = HandPath(self.sim.scene.receptacle(target.goal_receptacle))
 
     def rewards(self, was: PlaceState, now: PlaceState) -> dict[str, float]:
         return {"carry": carry_reward(was, now), "place": place_reward(was, now), "rest": rest_reward(was, now)}
@@ -144,7 +132,7 @@ def place_reward(was: PlaceState, now: PlaceState) -> float:
 
 def rest_reward(was: PlaceState, now: PlaceState) -> float:
     """Reward bringing the empty hand towards the resting position."""
-    return 0.0 if was.carrying or now.carrying else DISTANCE_REWARD * to_mm(was.rest_way_m - now.rest_way_m)
+    return 0.0 if was.carrying or now.carrying else DISTANCE_REWARD * to_mm(was.rest_m - now.rest_m)
 
 
 def released(was: PlaceState, now: PlaceState) -> bool:

@@ -21,9 +21,9 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
-from skills.hand_path import SIZE, HandPath, receptacle_now
-from skills.navigate import WAY_SIZE, floor_distance
-from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, ReachState, wrong_object
+from skills.hand_path import SIZE, HandPath
+from skills.navigate import WAY_SIZE, FloorDistance
+from skills.pick import DISTANCE_REWARD, PICK_REWARD, WRONG_OBJECT_PEN, PickState, wrong_object
 from skills.place import PLACE_REWARD, Place
 from skills.skill import REARRANGE_STEPS, TAKEN, Goal, Progress, taken_at
 from skills.starts import Start, StartKind, poses_near
@@ -34,7 +34,7 @@ NEAR_M = 2.0
 
 
 @dataclass
-class RearrangeState(ReachState):
+class RearrangeState(PickState):
     """`way_m` is the hand's way to the object, and once it is in hand the object's to its goal."""
 
     floor_m: float
@@ -94,17 +94,17 @@ class Rearrange(SkillTask[RearrangeState]):
         for pose in poses_near(grid, rng, scene.receptacle(last.goal_receptacle), last.goal_pos):
             yield Start(replace(episode, robot=pose), goal)
 
-    def begun(self) -> None:
-        start = self.start
+    def _begin(self, start: Start) -> None:
+        super()._begin(start)
         name, then = start.goal.object, start.goal.then
         assert then is not None
         self._aim = then
         target = start.episode.target(name)
         on = target.start_receptacle, target.goal_receptacle
-        self._ways = [HandPath(receptacle_now(self.sim, receptacle)) for receptacle in on]
+        self._ways = [HandPath(self.sim.scene.receptacle(receptacle)) for receptacle in on]
         self._floor = (
-            floor_distance(start, self.sim.scene),
-            floor_distance(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
+            FloorDistance(start, self.sim.scene),
+            FloorDistance(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
         )
 
     def measure(self, common: Common) -> RearrangeState:

@@ -233,9 +233,6 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         May raise `Unsolvable`, or yield none: then everything is drawn again.
         """
 
-    def begun(self) -> None:
-        """Work out what its measures need to know of the start state, once that is found."""
-
     @abstractmethod
     def measure(self, common: Common) -> S:
         """Return the state now; `common` holds the fields every task has."""
@@ -352,7 +349,6 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
                     self._begin(start)
                     if start.snapshot is not None or (not self.sim.collides() and self._handed_over()):
                         self._force, self._began = ForceSum(self.sim), self.sim.steps
-                        self.begun()
                         self._state = self.measure(self._common(0.0, 0.0))
                         return
             except Unsolvable:

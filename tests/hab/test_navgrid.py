@@ -49,18 +49,6 @@ def test_distance_field_is_dijkstras(seed: int, draw: int) -> None:
     np.testing.assert_allclose(grid.distance_field(goal), expected, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
-@given(st.integers(0, 500), st.integers(0, 10**6), st.floats(0.5, 3.0))
-def test_distances_near_are_those_to_the_nearest_of_several_places(seed: int, draw: int, distance_m: float) -> None:
-    grid, rng = NavGrid(generate_scene(seed)), np.random.default_rng(draw)
-    places = [grid.sample(rng) for _ in range(3)]
-    expected = np.min([oracle(grid.free, grid.cell_m, grid.cell(*place)) for place in places], axis=0)
-    told = grid.distances_near(places, distance_m)
-    near = expected < distance_m
-    np.testing.assert_allclose(told[near], expected[near], rtol=1e-4, atol=1e-4)
-    assert (told[~near] >= distance_m - 1e-4).all()
-
-
 @given(inside, inside, inside, inside)
 def test_empty_room_is_the_octile_distance(ax: float, ay: float, bx: float, by: float) -> None:
     grid = NavGrid(room())

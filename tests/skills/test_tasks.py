@@ -21,8 +21,7 @@ from hab.observation_sets import CRITIC_KEYS, OBSERVATION_SETS
 from hab.openings import against_wall, grid_with_openings, opened_boxes, rotated
 from skills import TASKS, make_env
 from skills.articulated import ArticulatedState, handle_reward, state_reward
-from skills.floor import reach_m
-from skills.navigate import NavigateState, floor_distance, spl, turn_reward
+from skills.navigate import FloorDistance, NavigateState, spl, turn_reward
 from skills.oracle import make_oracle
 from skills.pick import PickState, dropped, pick_reward, reach_reward, wrong_object
 from skills.pick import rest_reward as pick_rest_reward
@@ -223,9 +222,8 @@ def test_distance_rewards_telescope(seed: int) -> None:
 
 @pytest.mark.parametrize("skill", ["pick", "place", "rearrange"])
 def test_ways_lead_into_compartments_by_their_front(skill: str) -> None:
-    """Straight to what lies in the open, for a base that stands where the arm works; to what lies in a shelf, a fridge
-    or a drawer, longer from where a wall is between."""
-    env: Any = make_env(skill, "train", base_movement=skill == "rearrange").unwrapped
+    """Straight to what lies in the open; to what lies in a shelf or the fridge, longer from where a wall is between."""
+    env: Any = make_env(skill, "train").unwrapped
     longer = []
     for index in range(60):
         env.reset(options={"index": index})
@@ -233,46 +231,11 @@ def test_ways_lead_into_compartments_by_their_front(skill: str) -> None:
         name = target.goal_receptacle if skill == "place" else target.start_receptacle
         straight = env._state.goal_m if skill == "place" else env._state.object_m
         more = env._state.way_m - straight
-        receptacle = env.sim.scene.receptacle(name)
-        if receptacle.under_board or receptacle.kind == "drawer":
+        if env.sim.scene.receptacle(name).under_board:
             longer.append(more)
         else:
             assert more == pytest.approx(0.0, abs=1e-9)
     assert min(longer) > -1e-9 and max(longer) > 0.01
-
-
-@pytest.mark.parametrize("skill", ["pick", "place"])
-def test_the_way_leads_along_the_floor_where_that_is_longer(skill: str) -> None:
-    """Where one can work at once it is the hand's; behind a wall it is longer, and shorter on the way that leads round
-    it, while straight ahead it is not."""
-    env: Any = make_env(skill, "train").unwrapped
-    still: Any = make_env(skill, "train", base_movement=False).unwrapped
-    round_it = 0
-    for index in range(40):
-        env.reset(options={"index": index})
-        x, y, yaw = env.sim.base.tolist()
-        floor_m, (ahead, left, length_m) = env._floor(env.sim.base), env._floor.way(env.sim.base)
-        assert length_m == floor_m
-        hand = env.sim.object_pos(env.goal.object) if skill == "place" else env.sim.ee_pos
-        aim = env.goal.position if skill == "place" else env.sim.object_pos(env.goal.object)
-        hand_m = env._way(hand.tolist(), aim)
-        assert env._state.way_m == pytest.approx(reach_m(hand_m, floor_m))
-        turn = yaw + math.atan2(left, ahead)
-        nearer = env._floor(np.array((x + 0.1 * math.cos(turn), y + 0.1 * math.sin(turn), yaw)))
-        if floor_m > 0.5:
-            assert nearer < floor_m - 0.05
-        round_it += env._state.way_m > hand_m + 0.2
-    assert round_it
-    still.reset(options={"index": 0})
-    assert still._floor is None
-
-
-@given(st.floats(0.0, 3.0), st.floats(0.0, 3.0), st.floats(0.0, 0.01), st.floats(0.0, 0.01))
-def test_how_far_a_hand_has_to_go(hand_m: float, floor_m: float, more_hand: float, more_floor: float) -> None:
-    """Its own way where the base stands right; never less than either way; it rises with both, and never jumps."""
-    told = reach_m(hand_m, floor_m)
-    assert told >= max(hand_m, floor_m) and reach_m(hand_m, 0.0) == hand_m == reach_m(hand_m, math.inf)
-    assert 0.0 <= reach_m(hand_m + more_hand, floor_m + more_floor) - told <= max(more_hand, 2.0 * more_floor) + 1e-9
 
 
 @pytest.mark.parametrize("skill", SKILLS)
@@ -348,12 +311,12 @@ metres = st.floats(0.0, 3.0)
 
 
 def pick_state(held: str = "", way_m: float = 1.0, rest_m: float = 0.5) -> PickState:
-    return PickState(**COMMON, held=held, target="bowl", object_m=0.0, way_m=way_m, rest_way_m=rest_m)
+    return PickState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", object_m=0.0, way_m=way_m)
 
 
 def place_state(held: str = "bowl", goal_m: float = 1.0, rest_m: float = 0.5, let_go: bool = False) -> PlaceState:
-    ways = {"way_m": goal_m, "rest_way_m": rest_m}
-    return PlaceState(**COMMON, **ways, held=held, target="bowl", goal_m=goal_m, let_go=let_go)
+    state = {**COMMON, "rest_m": rest_m}
+    return PlaceState(**state, held=held, target="bowl", goal_m=goal_m, way_m=goal_m, let_go=let_go)
 
 
 @given(metres, metres, metres, metres)
@@ -417,7 +380,7 @@ def test_a_way_leads_even_from_where_the_base_is_shut_in(monkeypatch: pytest.Mon
     shut_in = load_grid(env.start.episode.scene_seed).with_boxes(walls, 0.1)
     assert shut_in.is_free(x, y) and not shut_in.largest_component[shut_in.cell(x, y)]
     monkeypatch.setattr("skills.navigate.grid_with_openings", lambda *_: shut_in)
-    floor = floor_distance(env.start, env.sim.scene)
+    floor = FloorDistance(env.start, env.sim.scene)
     assert math.isfinite(floor(env.sim.base)) and all(map(math.isfinite, floor.way(env.sim.base)))
 
 
