@@ -49,7 +49,6 @@
       (robot_at ?o ?r)
       (not (lost ?o))
       (not (stuck ?r))
-      (not (arm_out ?r))
       (forall (?c - cab) (or (not (in ?o ?c)) (not (closed_cab ?c))))
       (forall (?f - fridge) (or (not (in ?o ?f)) (not (closed_fridge ?f)))))
     :effect (and
@@ -66,7 +65,6 @@
       (belongs ?o ?g)
       (robot_at ?g ?r)
       (not (stuck ?r))
-      (not (arm_out ?r))
       (forall (?c - cab) (or (not (in ?g ?c)) (not (closed_cab ?c))))
       (forall (?f - fridge) (or (not (in ?g ?f)) (not (closed_fridge ?f)))))
     :effect (and
@@ -78,13 +76,13 @@
   (:action open_cab
     :parameters (?c - cab ?o - obj ?r - robot)
     :precondition (and
-      (robot_at ?c ?r) (closed_cab ?c) (in ?o ?c) (not_holding ?r) (not (stuck ?r)) (not (arm_out ?r)))
+      (robot_at ?c ?r) (closed_cab ?c) (in ?o ?c) (not_holding ?r) (not (stuck ?r)))
     :effect (and (opened_cab ?c) (not (closed_cab ?c)) (not (robot_at ?c ?r))))
 
   (:action open_fridge
     :parameters (?f - fridge ?o - obj ?r - robot)
     :precondition (and
-      (robot_at ?f ?r) (closed_fridge ?f) (in ?o ?f) (not_holding ?r) (not (stuck ?r)) (not (arm_out ?r)))
+      (robot_at ?f ?r) (closed_fridge ?f) (in ?o ?f) (not_holding ?r) (not (stuck ?r)))
     :effect (and (opened_fridge ?f) (not (closed_fridge ?f)) (not (robot_at ?f ?r))))
 
   ; Another way: first to another side of it.

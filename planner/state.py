@@ -118,7 +118,10 @@ class _Common:
     def _stands(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
         """`robot_at`: odometry against the place that was driven to. `stuck`: the call ran out of time. `arm_out`: the
         joints."""
+        stood = [atom[1] for atom in self._facts if atom[0] == "robot_at"] if skill == "tuck" else []
         self._facts = {atom for atom in self._facts if atom[0] not in ("robot_at", "stuck", "arm_out")}
+        for name in stood:
+            self._set(("robot_at", name, ROBOT), self._is_before(self._place(name)))
         if skill == "go_round":
             self._went_round(arguments[0])
         if skill == "navigate" and ended and self._is_before(self._place(arguments[0])):

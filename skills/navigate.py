@@ -79,6 +79,8 @@ class Navigate(SkillTask[NavigateState]):
     critic_measures = ("dist_to_goal", "geodesic_dist_to_goal", "rot_dist_to_goal")
     max_steps, chain_steps = 1000, 750
     map_room_m = 12.0
+    force_pen_per_n = 5e-4
+    """Five times the others': a task has many drives, and 100,000 N in all, or 10,000 N at once, end it."""
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:

@@ -36,7 +36,7 @@ from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, Progress, SkillSpec, a
 from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
-FORCE_PEN_PER_N, FORCE_PEN_MAX = 1e-4, 1.0
+FORCE_PEN_PER_N, FORCE_PEN_MAX_N = 1e-4, 10_000.0
 FORCE_END_PEN = 1.0
 DROP_PEN = 1.0
 """For a seal that broke (habitat's `constraint_violate_pen`)."""
@@ -465,8 +465,8 @@ def from_what_is_held(read: Observation, memory: CallMemory) -> None:
 
 
 def force_penalty(now: State, per_n: float) -> float:
-    """Charge for a rise of the contact force, up to `FORCE_PEN_MAX`."""
-    return min(per_n * now.force_added_n, FORCE_PEN_MAX)
+    """Charge for a rise of the contact force, up to `FORCE_PEN_MAX_N`."""
+    return per_n * min(now.force_added_n, FORCE_PEN_MAX_N)
 
 
 def to_mm(difference_m: float) -> float:
