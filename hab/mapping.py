@@ -17,9 +17,12 @@ HIT_COST, NEAR_COST, CLOSE_COST = 200.0, 20.0, 3.0
 """What a step costs over something seen, within the robot's radius of it, and within the resting arm's; free: 1."""
 BODY_M, ARM_M = 0.30, 0.55
 GOAL_M, GOAL_HIT_COST, GOAL_NEAR_COST = 0.8, 8.0, 3.0
-"""The goal lies on or in something: so near to it that costs less."""
+"""The goal lies on or in something: so near to it that costs less, if the head has seen over it. A wall, over which
+nobody sees, costs as much as anywhere: what lies on the other side of it is not to be worked at from here."""
 LOW_M, HIGH_M = 0.10, 1.30
 """Heights between which what the head sees stands in the way."""
+BEFORE_M = 0.3
+"""So far before what it meets, a ray still tells what it passes over."""
 HAND_M, HAND_LOW_M = 0.8, 0.6
 """So near and so high it is what the resting hand holds."""
 PLAN_EVERY = 3
@@ -72,6 +75,7 @@ class LaserMap:
         self._room = math.ceil(room_m / CELL_M)
         self._cost = np.ones((CELLS, CELLS))
         self._seen = np.zeros((CELLS, CELLS), dtype=bool)
+        self._over = np.zeros((CELLS, CELLS), dtype=bool)
         self._bounds = np.array([CELLS // 2, CELLS // 2, CELLS // 2, CELLS // 2])
         self._path: NDArray[np.float64] | None = None
         self._readings = 0
@@ -91,7 +95,7 @@ class LaserMap:
             return
         self._pose = (x, y, yaw)
         self._readings += 1
-        _draw(x, y, yaw, laser, head_scan, self._seen, self._cost, self._bounds)
+        _draw(x, y, yaw, laser, head_scan, self._seen, self._over, self._cost, self._bounds)
 
     def route(self, x: float, y: float, yaw: float, goal: tuple[float, float]) -> NDArray[np.float32]:
         """Return sine and cosine of the heading (rad, left positive) to the points `LOOK_AHEAD_M` along the way to a
@@ -103,7 +107,7 @@ class LaserMap:
     def _plan(self, start: tuple[float, float], goal: tuple[float, float]) -> NDArray[np.float64]:
         """Return the cheapest way (N, 2), over cells' centres."""
         i, j, goal_i, goal_j = (min(max(_cell(m), _MARGIN), CELLS - 1 - _MARGIN) for m in (*start, *goal))
-        cost, top, left = _window(self._cost, self._bounds, i, j, goal_i, goal_j, self._room)
+        cost, top, left = _window(self._cost, self._over, self._bounds, i, j, goal_i, goal_j, self._room)
         search = MCP_Geometric(cost, fully_connected=True)
         end = goal_i - top, goal_j - left
         search.find_costs([(i - top, j - left)], [end])
@@ -112,7 +116,8 @@ class LaserMap:
 
 
 @njit(
-    "void(float64, float64, float64, float32[::1], float32[::1], boolean[:, ::1], float64[:, ::1], int64[::1])",
+    "void(float64, float64, float64, float32[::1], float32[::1], boolean[:, ::1], boolean[:, ::1], float64[:, ::1], "
+    "int64[::1])",
     cache=True,
 )
 def _draw(
@@ -122,10 +127,11 @@ def _draw(
     laser: NDArray[np.float32],
     head_scan: NDArray[np.float32],
     seen: NDArray[np.bool_],
+    over: NDArray[np.bool_],
     cost: NDArray[np.float64],
     bounds: NDArray[np.int64],
 ) -> None:
-    """Note what was met in the cells seen, and what that makes the cells around it cost."""
+    """Note what was met in the cells seen, what that makes the cells around it cost, and what the head sees over."""
     pose = (x, y, yaw)
     rays = len(laser)
     for ray in range(rays + len(head_scan)):
@@ -138,6 +144,14 @@ def _draw(
             k = ray - rays
             away = np.float64(head_scan[k] * _HEAD_MAX_M)
             height, flat = _HEAD_Z + away * _HEAD_UP[k], away * _HEAD_FLAT[k]
+            if head_scan[k] != _UNKNOWN and _HEAD_UP[k] <= 0.0:
+                passed = HAND_M
+                while passed < flat - BEFORE_M:
+                    over_x, over_y = on_map(pose, _HEAD_X + passed * _HEAD_COS[k], passed * _HEAD_SIN[k])
+                    i, j = _cell(over_x), _cell(over_y)
+                    if min(i, j) >= _MARGIN and max(i, j) < CELLS - _MARGIN:
+                        over[i, j] = True
+                    passed += 0.5 * CELL_M
             in_hand = height > HAND_LOW_M and flat + _HEAD_X < HAND_M
             if head_scan[k] == _UNKNOWN or head_scan[k] >= _NEAR or height <= LOW_M or height >= HIGH_M or in_hand:
                 continue
@@ -178,11 +192,19 @@ def _ahead(path: NDArray[np.float64], x: float, y: float, yaw: float) -> NDArray
 
 
 @njit(
-    "Tuple((float64[:, ::1], int64, int64))(float64[:, ::1], int64[::1], int64, int64, int64, int64, int64)",
+    "Tuple((float64[:, ::1], int64, int64))(float64[:, ::1], boolean[:, ::1], int64[::1], int64, int64, int64, int64, "
+    "int64)",
     cache=True,
 )
 def _window(
-    cost: NDArray[np.float64], bounds: NDArray[np.int64], i: int, j: int, goal_i: int, goal_j: int, room: int
+    cost: NDArray[np.float64],
+    over: NDArray[np.bool_],
+    bounds: NDArray[np.int64],
+    i: int,
+    j: int,
+    goal_i: int,
+    goal_j: int,
+    room: int,
 ) -> tuple[NDArray[np.float64], int, int]:
     """Return the costs of the part of the map that a way may lead through, cheaper at the goal, and its first cell."""
     low_i, low_j, high_i, high_j = min(i, goal_i), min(j, goal_j), max(i, goal_i), max(j, goal_j)
@@ -195,5 +217,8 @@ def _window(
     for k in range(max(goal_i - _GOAL_CELLS, 0), min(goal_i + _GOAL_CELLS + 1, part.shape[0])):
         for n in range(max(goal_j - _GOAL_CELLS, 0), min(goal_j + _GOAL_CELLS + 1, part.shape[1])):
             if math.hypot(k - goal_i, n - goal_j) * CELL_M < GOAL_M:
-                part[k, n] = GOAL_HIT_COST if part[k, n] >= HIT_COST else min(part[k, n], GOAL_NEAR_COST)
+                if part[k, n] < HIT_COST:
+                    part[k, n] = min(part[k, n], GOAL_NEAR_COST)
+                elif over[top + k, left + n]:
+                    part[k, n] = GOAL_HIT_COST
     return part, top, left

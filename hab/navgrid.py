@@ -121,18 +121,19 @@ class NavGrid:
         i, j = self._cells[rng.integers(len(self._cells))]
         return self.xy(int(i), int(j))
 
-    def distance_field(self, xy: tuple[float, float]) -> NDArray[np.float32]:
-        """Geodesic distance (m) of every cell to the free cell nearest `xy`; inf where unreachable. Read only."""
-        goal = self._nearest_cell(*xy)
-        field = self._fields.get(goal)
+    def distance_field(self, *places: tuple[float, float]) -> NDArray[np.float32]:
+        """Geodesic distance (m) of every cell to the nearest of the free cells nearest to some places; inf where
+        unreachable. Read only."""
+        goals = tuple(sorted({self._nearest_cell(*xy) for xy in places}))
+        field = self._fields.get(goals)
         if field is None:
-            costs, _ = MCP_Geometric(self._costs, fully_connected=True).find_costs([goal])
+            costs, _ = MCP_Geometric(self._costs, fully_connected=True).find_costs(goals)
             field = (costs * self.cell_m).astype(np.float32)
             field.flags.writeable = False
-            self._fields[goal] = field
+            self._fields[goals] = field
             if len(self._fields) > FIELDS_CACHED:
                 self._fields.popitem(last=False)
-        self._fields.move_to_end(goal)
+        self._fields.move_to_end(goals)
         return field
 
     def cells_near(self, xy: tuple[float, float], distance_m: float) -> NDArray[np.bool_]:
@@ -176,7 +177,7 @@ class NavGrid:
         self._cells = np.argwhere(self.largest_component)
         self._costs = np.where(self.free, 1.0, np.inf)
         self._nearest: NDArray[np.int32] | None = None
-        self._fields: OrderedDict[tuple[int, int], NDArray[np.float32]] = OrderedDict()
+        self._fields: OrderedDict[tuple[tuple[int, int], ...], NDArray[np.float32]] = OrderedDict()
 
     def _nearest_cell(self, x: float, y: float) -> tuple[int, int]:
         i, j = self.cell(x, y)

@@ -35,7 +35,7 @@ from skills.starts import (
     opened,
     poses_near,
     working_places,
-    working_pose,
+    working_sides,
 )
 from skills.task import SUCCESS_REWARD, Common, SkillTask, State
 
@@ -50,7 +50,7 @@ WORKING_SHARE = 0.7
 """Share of the chain's start states that are within the arm's reach of what was worked at."""
 NEARNESS_REWARD, LEAST_REWARD = 3.0, 2.0
 """What a metre short of where one would work at the target takes off a success, and what is left of it at least."""
-ROOM_M = 0.9
+ROOM_M = 0.7
 """The last so many metres are worth nothing: Pick and Place, which drive themselves, do better from 1.2 m to 1.4 m off
 their target than from nearer, where the hand, and what hangs from it, strikes the edge of what it is to be worked at
 (docs/results.md)."""
@@ -213,12 +213,13 @@ def spl(there: bool, shortest_m: float, path_m: float) -> float:
 
 
 class FloorDistance:
-    """Distance (m) along the floor from a base position to where one would work at the target."""
+    """Distance (m) along the floor from a base position to where one would work at the target, on the nearest of its
+    sides."""
 
     def __init__(self, start: Start, scene: Scene) -> None:
         self._grid: NavGrid = grid_with_openings(scene, load_grid(scene.seed), start.episode.joints)
-        work = working_pose(self._grid, *_goal_place(scene, start.episode, start.goal, start.held))
-        self._field = self._grid.distance_field(work[:2])
+        sides = working_sides(self._grid, *_goal_place(scene, start.episode, start.goal, start.held))
+        self._field = self._grid.distance_field(*((x, y) for x, y, _ in sides))
 
     def __call__(self, base: NDArray[np.float64]) -> float:
         """Interpolate between the cells around, so that every centimetre counts."""

@@ -135,6 +135,17 @@ def working_pose(grid: NavGrid, receptacle: Receptacle, position: Sequence[float
     return poses[0]
 
 
+def working_sides(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> list[Pose]:
+    """Return the nearest base pose from which the arm can work at a position for each direction from which it can.
+    Raises `Unsolvable` if there is none."""
+    nearest: dict[float, Pose] = {}
+    for pose in _facing_poses(grid, receptacle, position):
+        nearest.setdefault(pose[2], pose)
+    if not nearest:
+        raise Unsolvable
+    return list(nearest.values())
+
+
 def working_places(
     grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
 ) -> Iterator[Pose]:
