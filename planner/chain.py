@@ -222,7 +222,7 @@ class Player:
         policy.reset(sim, replace(goal, taken=self._taken) if step.skill == "place" else goal)
         start = ee_in_base(sim)
         while self.result.steps < deadline:
-            action = own_parts(policy.act(sim), parts, sim.held != "")
+            action = spec.heeded(sim, goal, own_parts(policy.act(sim), parts, sim.held != ""))
             if self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
             self._advance(stage, action)

@@ -8,6 +8,7 @@ turns away. A base that cannot move has no say in it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +28,9 @@ from skills.skill import RESET_ARM_STEPS, Goal, Progress, arm_rests, towards_res
 from skills.starts import NO_SHOVE, STARTS, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
 from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
 
+GRASP_M = 0.15
+"""The suction draws only so near to where the object was told to be (habitat's magic grasp reaches as far): what the hand
+brushes against on the way does not stick to it."""
 DISTANCE_REWARD = 2.0
 PICK_REWARD = 2.0
 WRONG_OBJECT_PEN = DROP_PEN = 0.5
@@ -59,6 +63,11 @@ class Pick(SkillTask[PickState]):
     @staticmethod
     def achieved(sim: Simulator, goal: Goal) -> bool:
         return holding(sim, goal.object)
+
+    @staticmethod
+    def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
+        far = sim.held == "" and math.dist(sim.ee_pos.tolist(), goal.position) > GRASP_M
+        return {**action, GRIP: -np.ones(1, np.float32)} if far else action
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)

@@ -23,6 +23,9 @@ from skills.skill import Goal, Progress
 from skills.starts import NO_SHOVE, STARTS, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
 from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, from_what_is_held, to_mm
 
+LET_GO_M = 0.20
+"""The hand lets go only so near to the goal: the centre of what it holds is at most about 0.15 m from it. A call that does
+not get there runs out of time with the object still in hand."""
 DISTANCE_REWARD = 2.0
 PLACE_REWARD = 5.0
 """For letting go just at the goal; half of it at the edge of what counts as placed: what is let go of high up, or at
@@ -64,6 +67,11 @@ class Place(SkillTask[PlaceState]):
     def achieved(sim: Simulator, goal: Goal) -> bool:
         error = math.dist(sim.object_pos(goal.object), goal.then or goal.position)
         return sim.held != goal.object and error < PLACED_M
+
+    @staticmethod
+    def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
+        far = sim.held != "" and math.dist(sim.ee_pos.tolist(), goal.position) > LET_GO_M
+        return {**action, GRIP: np.ones(1, np.float32)} if far else action
 
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:

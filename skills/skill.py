@@ -70,6 +70,8 @@ class SkillSpec:
     """The skill's own termination rule, asked after each control step (docs/hab.md, "Planning")."""
     achieved: Callable[[Simulator, Goal], bool]
     """The post-condition, for measurement only."""
+    heeded: Callable[[Simulator, Goal, Action], Action] = lambda sim, goal, action: action
+    """What of an action is heeded (docs/hab.md, "The suction near its goal")."""
 
 
 RESET_ARM_STEPS = 50

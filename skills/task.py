@@ -212,7 +212,13 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     @classmethod
     def chain_spec(cls) -> SkillSpec:
         """Return it as the chain sees it."""
-        return SkillSpec(cls.skill, cls.chain_steps or cls.max_steps, cls.action_parts(True), cls.ended, cls.achieved)
+        steps = cls.chain_steps or cls.max_steps
+        return SkillSpec(cls.skill, steps, cls.action_parts(True), cls.ended, cls.achieved, cls.heeded)
+
+    @staticmethod
+    def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
+        """Return what of an action is heeded; it may read the robot's own state and what it was told, nothing else."""
+        return action
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
@@ -311,6 +317,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     def control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
         """Play one control step and add up its reward's terms; return success, and why the episode ends or ""."""
+        action = self.heeded(self.sim, self.goal, action)
         self.sim.step(action)
         was = self._state
         self._state = now = self.measure(self._common(self._force.update(), self._force.total_n))

@@ -86,3 +86,22 @@ def test_rays_that_meet_the_robots_own_arm_tell_nothing() -> None:
         drawn.read(0.2 * step, 0.0, 0.0, *own)
     clear = LaserMap(12.0)
     np.testing.assert_array_equal(drawn.route(2.0, 0.0, 0.0, (0.0, 3.0)), clear.route(2.0, 0.0, 0.0, (0.0, 3.0)))
+
+
+@pytest.mark.parametrize(("seen_over", "least_m", "most_m"), [(True, 2.2, 3.0), (False, 6.0, 9.0)])
+def test_the_way_does_not_lead_through_a_wall_to_what_lies_behind_it(
+    seen_over: bool, least_m: float, most_m: float
+) -> None:
+    """The goal lies 0.4 m behind what the laser meets 2 m ahead: furniture if the head sees over it, else a wall, whose
+    end is 3 m to the left."""
+    walls = [(2.0, -12.0, 3.0)]
+    pitches = np.tile(robot.HEAD_SCAN_PITCHES_RAD, len(robot.HEAD_SCAN_YAWS_RAD))
+    yaws = np.repeat(robot.HEAD_SCAN_YAWS_RAD, len(robot.HEAD_SCAN_PITCHES_RAD))
+    drawn = LaserMap(12.0)
+    for x in np.linspace(0.0, 0.8, 9):
+        to_wall = (2.0 - x - robot.HEAD_CAMERA_POS[0]) / np.cos(pitches) / np.cos(yaws)
+        to_floor = np.where(pitches < 0.0, robot.HEAD_CAMERA_POS[2] / np.sin(np.maximum(-pitches, 1e-6)), np.inf)
+        met = to_floor if seen_over else np.minimum(to_wall, to_floor)
+        scan = np.minimum(met / robot.HEAD_SCAN_MAX_M, 1.0).astype(np.float32)
+        drawn.read(float(x), 0.0, 0.0, laser_of(walls, float(x), 0.0, 0.0), scan)
+    assert least_m < drawn.route(0.0, 0.0, 0.0, (2.4, 0.0))[-1] < most_m

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import mujoco
@@ -385,12 +386,11 @@ def test_a_way_leads_even_from_where_the_base_is_shut_in(monkeypatch: pytest.Mon
     assert math.isfinite(floor(env.sim.base)) and all(map(math.isfinite, floor.way(env.sim.base)))
 
 
-def test_a_released_object_elsewhere_ends_place_and_a_wrong_one_ends_pick() -> None:
+def test_a_lost_object_ends_place_and_a_wrong_one_ends_pick() -> None:
     env = make("place")
     env.reset(options={"index": 0})
     action = {part: np.zeros(box.shape, np.float32) for part, box in env.action_space.items()}
-    _, _, terminated, _, info = env.step({**action, "grip_action": np.ones(1)})
-    assert not terminated and env.sim.held == env.goal.object
+    env.sim.step(action)  # as if it had been knocked from the hand
     _, _, terminated, _, info = env.step(action)
     assert terminated and info["reason"] == "dropped" and not info["success"]
     env = make("pick")
@@ -399,6 +399,31 @@ def test_a_released_object_elsewhere_ends_place_and_a_wrong_one_ends_pick() -> N
     env.sim.hold(other)
     _, reward, terminated, _, info = env.step({**action, "grip_action": np.ones(1)})
     assert terminated and info["reason"] == "wrong object" and reward < -0.49
+
+
+def test_the_hand_lets_go_near_the_goal_alone() -> None:
+    env = make("place")
+    env.reset(options={"index": 0})
+    release = {part: np.zeros(box.shape, np.float32) for part, box in env.action_space.items()}
+    release["grip_action"] -= 1.0
+    assert np.linalg.norm(env.sim.ee_pos - env.goal.position) > 0.2
+    for _ in range(3):
+        _, _, terminated, _, _ = env.step(release)
+        assert not terminated and env.sim.held == env.goal.object
+
+
+@pytest.mark.parametrize(("skill", "near_m", "away"), [("pick", 0.15, -1.0), ("place", 0.20, 1.0)])
+def test_the_suction_is_heeded_near_what_the_call_is_about(skill: str, near_m: float, away: float) -> None:
+    """Pick's draws, and Place's is let go of, only so near to where one was told; as a plan plays them, too."""
+    env = make(skill)
+    env.reset(options={"index": 0})
+    spec, sim = env.chain_spec(), env.sim
+    for sign in (-1.0, 1.0):
+        asked = {"grip_action": np.array([sign], np.float32), "base_vel": np.ones(2, np.float32)}
+        for off_m, heeded in ((near_m - 0.01, sign), (near_m + 0.01, away)):
+            goal = replace(env.goal, position=tuple((sim.ee_pos + (0.0, off_m, 0.0)).tolist()))
+            action = spec.heeded(sim, goal, asked)
+            assert action["grip_action"] == heeded and action["base_vel"] is asked["base_vel"]
 
 
 def test_placing_pays_once() -> None:
