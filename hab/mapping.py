@@ -11,7 +11,7 @@ from skimage.graph import MCP_Geometric
 
 from hab import robot
 
-CELL_M, CELLS = 0.1, 240
+CELL_M, CELLS = 0.1, 320
 """The map is square, about where it was begun."""
 HIT_COST, NEAR_COST, CLOSE_COST = 200.0, 20.0, 3.0
 """What a step costs over something seen, within the robot's radius of it, and within the resting arm's; free: 1."""
@@ -78,6 +78,7 @@ class LaserMap:
         self._over = np.zeros((CELLS, CELLS), dtype=bool)
         self._bounds = np.array([CELLS // 2, CELLS // 2, CELLS // 2, CELLS // 2])
         self._path: NDArray[np.float64] | None = None
+        self._goal = (math.inf, math.inf)
         self._readings = 0
         self._pose = (math.inf, math.inf, math.inf)
 
@@ -100,8 +101,8 @@ class LaserMap:
     def route(self, x: float, y: float, yaw: float, goal: tuple[float, float]) -> NDArray[np.float32]:
         """Return sine and cosine of the heading (rad, left positive) to the points `LOOK_AHEAD_M` along the way to a
         goal (m, the map's frame), and the way's length (m)."""
-        if self._path is None or self._readings >= PLAN_EVERY:
-            self._path, self._readings = self._plan((x, y), goal), 0
+        if self._path is None or self._readings >= PLAN_EVERY or math.dist(goal, self._goal) > CELL_M:
+            self._path, self._readings, self._goal = self._plan((x, y), goal), 0, goal
         return _ahead(self._path, x, y, yaw)
 
     def _plan(self, start: tuple[float, float], goal: tuple[float, float]) -> NDArray[np.float64]:

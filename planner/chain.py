@@ -181,6 +181,8 @@ class Player:
     """Of `_held`, as `Goal.taken` has it."""
     _told: Vec3 | None = None
     """Where Pick, if that is being played, was told that its object lies."""
+    _map: dict[str, Any] = field(default_factory=dict)
+    """What Navigate has drawn in this episode."""
 
     def begin(self, step: PlanStep) -> Begun:
         """Take note of where a call begins."""
@@ -219,7 +221,11 @@ class Player:
         sim, goal, progress = self.sim, step.goal, Progress()
         deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
         self._told = goal.position if step.skill == "pick" else None
-        policy.reset(sim, replace(goal, taken=self._taken) if step.skill == "place" else goal)
+        if step.skill == "place":
+            goal = replace(goal, taken=self._taken)
+        elif step.skill == "navigate":
+            goal = replace(goal, map=self._map)
+        policy.reset(sim, goal)
         start = ee_in_base(sim)
         while self.result.steps < deadline:
             action = spec.heeded(sim, goal, own_parts(policy.act(sim), parts, sim.held != ""))

@@ -215,6 +215,8 @@ class ClosedLoop:
     def _way_to(self, name: str, where: Mapping[str, Vec3]) -> Goal:
         if name in where:
             return Goal(where[name], self.targets[name].object)
+        if name in self.planner.containers:
+            return Goal(self.planner.place_of(name), "", name)
         target = next(t for t in self.targets.values() if goal_name(t) == name)
         return Goal(target.goal_pos, target.object)
 

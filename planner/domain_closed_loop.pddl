@@ -23,7 +23,7 @@
     (belongs ?o - movable ?g - goal)  ; other goals do not help
     (was_at ?x - static_obj ?r - robot)  ; where it last drove to: the way on begins there
     (lost ?x - obj)                      ; nobody knows where it is, or it lies where no hand gets
-    (hard ?x - obj)                      ; twice in a row it could not be worked at from where the robot came
+    (hard ?x - static_obj)               ; twice in a row it could not be worked at from where the robot came
     (stuck ?r - robot)                   ; its last call ran out of time: it leans on something, or is caught
     (arm_out ?r - robot))                ; the arm is not at rest
 
@@ -37,7 +37,7 @@
 
   (:action nav_to_receptacle
     :parameters (?c - art_receptacle ?o - obj ?r - robot)
-    :precondition (and (in ?o ?c) (not (robot_at ?c ?r)) (not (stuck ?r)) (not (arm_out ?r)))
+    :precondition (and (in ?o ?c) (not (robot_at ?c ?r)) (not (stuck ?r)) (not (arm_out ?r)) (not (hard ?c)))
     :effect (and
       (forall (?y - static_obj) (and (not (robot_at ?y ?r)) (not (was_at ?y ?r))))
       (robot_at ?c ?r) (was_at ?c ?r)))
@@ -87,7 +87,7 @@
 
   ; Another way: first to another side of it.
   (:action go_round
-    :parameters (?x - obj ?r - robot)
+    :parameters (?x - static_obj ?r - robot)
     :precondition (and (hard ?x) (not (stuck ?r)) (not (arm_out ?r)))
     :effect (and (not (hard ?x)) (forall (?y - static_obj) (not (robot_at ?y ?r)))))
 

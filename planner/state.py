@@ -29,9 +29,9 @@ HUNG_M = 0.30
 IN_HAND_M = 0.05
 """… and about so far before it, where nothing better is known."""
 ON_THE_SAME_M = 0.4
-"""What is set down so near its goal lies on the same surface."""
+"""What is set down so near its goal, or lost so near to where it was taken, lies on the same surface."""
 HARD_TRIES = 2
-"""So many calls of Pick or Place to no avail, and it is tried another way."""
+"""So many calls of a skill to no avail, and it is tried another way."""
 LOWEST_M = 0.25
 """What lies lower is lost: no hand gets there."""
 STATES = ("sensed", "oracle")
@@ -130,12 +130,16 @@ class _Common:
         # An arm that does not get to rest where the robot stands needs more room.
         self._set(("stuck", ROBOT), not ended or (skill == "tuck" and not rests))
         self._set(("arm_out", ROBOT), not rests)
-        if skill in ("pick", "place"):
-            self._worked(arguments[0] if skill == "pick" else arguments[1])
+        if skill in ("pick", "place", "open_cabinet", "open_fridge"):
+            self._worked(arguments[1] if skill == "place" else arguments[0])
 
     def _worked(self, name: str) -> None:
-        """`hard`: Pick or Place has been called here twice since it last did its job, or went round, to no avail."""
-        done = ("holding", name, ROBOT) in self._facts or any(a[0] == "object_at" and a[2] == name for a in self._facts)
+        """`hard`: what works here has been called twice since it last did its job, or went round, to no avail."""
+        done = any(
+            atom[:2] in (("holding", name), ("opened_cab", name), ("opened_fridge", name))
+            or (atom[0] == "object_at" and atom[2] == name)
+            for atom in self._facts
+        )
         self._tries[name] = 0 if done else self._tries.get(name, 0) + 1
         if self._tries[name] >= HARD_TRIES:
             self._set(("hard", name), True)
@@ -192,6 +196,8 @@ class SensedState(_Common):
         self._gripped: NDArray[np.float64] | None = None
         """Where the hand last held anything in this call; … and what it carries was (m, world)."""
         self._left: NDArray[np.float64] | None = None
+        self._from: Vec3 = (0.0, 0.0, 0.0)
+        """Where what it carries was taken from (m, world)."""
 
     def begin(self, skill: str, arguments: Sequence[str]) -> None:
         self._skill, self._about, self._gripped = skill, arguments[0] if arguments else "", None
@@ -202,7 +208,7 @@ class SensedState(_Common):
             return
         hand, axes = senses.hand, senses.hand_axes
         if self._skill == "pick" and not self._carried:
-            self._carried = self._about
+            self._carried, self._from = self._about, self.where[self._about]
             offset = axes.T @ (np.asarray(self.where[self._about]) - hand)
             # Taken that far from where it was believed to lie, it was not there.
             self._offset = offset if float(np.linalg.norm(offset)) < HUNG_M else np.array([IN_HAND_M, 0.0, 0.0])
@@ -223,7 +229,7 @@ class SensedState(_Common):
 
     def _let_go_of(self, name: str) -> None:
         """`object_at`: what was carried was within 0.15 m of its goal when the suction's hold ended. Elsewhere it is
-        taken to lie on what is below; what is lost on the way is `lost`."""
+        taken to lie on what is below: what it was taken from, if the arm had yet to leave that, or the floor (`lost`)."""
         assert self._left is not None
         self._hold("")
         self._carried = ""
@@ -236,7 +242,8 @@ class SensedState(_Common):
             near = math.dist((x, y), goal[:2]) < ON_THE_SAME_M
             self._lies(name, (x, y, min(z, goal[2])) if near else (x, y, 0.0), placed)
         else:
-            self._lies(name, (x, y, 0.0), False)
+            near = self._skill == "tuck" and math.dist((x, y), self._from[:2]) < ON_THE_SAME_M
+            self._lies(name, (x, y, self._from[2] if near else 0.0), False)
 
     def _not_there(self, name: str) -> None:
         """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut."""

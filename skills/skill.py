@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,13 +48,20 @@ class Goal:
     """Place: the centre of the object in hand, in the end-effector's frame (m): where it was told to lie when the cup
     took hold of it. None: that is not known."""
 
+    map: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+    """Navigate: what it has drawn of its surroundings in the calls before, of the same episode, and goes on drawing. None:
+    nothing, and nothing is kept."""
+
     def positions(self) -> NDArray[np.float64]:
         """Return `position`, and `then` if there is one, as rows (1 or 2, 3)."""
         return np.array([self.position, *([self.then] if self.then else [])], dtype=np.float64)
 
     def memory(self) -> dict[str, Any]:
         """Return what a skill remembers when its call begins."""
-        return {} if self.taken is None else {TAKEN: np.array(self.taken, np.float32)}
+        kept = {} if self.map is None else self.map
+        if self.taken is not None:
+            kept[TAKEN] = np.array(self.taken, np.float32)
+        return kept
 
 
 @dataclass(frozen=True)

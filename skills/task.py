@@ -199,7 +199,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def _route(
         cls, sim: Simulator, goal: NDArray[np.float64], read: Observation, memory: CallMemory
     ) -> NDArray[np.float32]:
-        """Return the way to a goal (3,) on the map of all that laser and head have seen since the call began, by
+        """Return the way to a goal (3,) on the map of all that laser and head have seen since the memory began, by
         odometry."""
         x, y, yaw = moved = odometry(sim, memory)
         drawn = memory.setdefault("map", LaserMap(cls.map_room_m))
@@ -459,7 +459,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
 
 def odometry(sim: Simulator, memory: CallMemory) -> tuple[float, float, float]:
-    """Return how the base has moved since the call began: x, y (m) and yaw (rad) in the frame of its pose then."""
+    """Return how the base has moved since the memory began: x, y (m) and yaw (rad) in the frame of its pose then."""
     x0, y0, yaw0 = memory.setdefault("began", sim.base.tolist())
     moved = (complex(*sim.base[:2]) - complex(x0, y0)) * cmath.exp(-1j * yaw0)
     return moved.real, moved.imag, float(sim.base[2]) - yaw0
