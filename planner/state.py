@@ -229,7 +229,8 @@ class SensedState(_Common):
 
     def _let_go_of(self, name: str) -> None:
         """`object_at`: what was carried was within 0.15 m of its goal when the suction's hold ended. Elsewhere it is
-        taken to lie on what is below: what it was taken from, if the arm had yet to leave that, or the floor (`lost`)."""
+        taken to lie on what is below: what it was taken from, if the arm had yet to leave that, or the floor
+        (`lost`)."""
         assert self._left is not None
         self._hold("")
         self._carried = ""

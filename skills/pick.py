@@ -29,8 +29,8 @@ from skills.starts import NO_SHOVE, STARTS, Start, StartKind, arrival, draw_epis
 from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
 
 GRASP_M = 0.15
-"""The suction draws only so near to where the object was told to be (habitat's magic grasp reaches as far): what the hand
-brushes against on the way does not stick to it."""
+"""The suction draws only so near to where the object was told to be (habitat's magic grasp reaches as far): what the
+hand brushes against on the way does not stick to it."""
 DISTANCE_REWARD = 2.0
 PICK_REWARD = 2.0
 WRONG_OBJECT_PEN = DROP_PEN = 0.5

@@ -49,7 +49,7 @@ class Goal:
     took hold of it. None: that is not known."""
 
     map: dict[str, Any] | None = field(default=None, compare=False, repr=False)
-    """Navigate: what it has drawn of its surroundings in the calls before, of the same episode, and goes on drawing. None:
+    """Navigate: what it has drawn of its surroundings in the episode's calls before, and goes on drawing. None:
     nothing, and nothing is kept."""
 
     def positions(self) -> NDArray[np.float64]:
@@ -78,7 +78,7 @@ class SkillSpec:
     achieved: Callable[[Simulator, Goal], bool]
     """The post-condition, for measurement only."""
     heeded: Callable[[Simulator, Goal, Action], Action] = lambda sim, goal, action: action
-    """What of an action is heeded (docs/hab.md, "The suction near its goal")."""
+    """What of an action is heeded (docs/hab.md, "Skill tasks")."""
 
 
 RESET_ARM_STEPS = 50
