@@ -116,16 +116,19 @@ class _Common:
         (self._facts.add if holds else self._facts.discard)(atom)
 
     def _stands(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
-        """`robot_at`: odometry against the place that was driven to. `stuck`: the call ran out of time. `arm_out`: the
-        joints."""
+        """`robot_at`: odometry against the place that was driven to; stopped elsewhere twice, it is `hard`. `stuck`: the
+        call ran out of time. `arm_out`: the joints."""
         stood = [atom[1] for atom in self._facts if atom[0] == "robot_at"] if skill == "tuck" else []
         self._facts = {atom for atom in self._facts if atom[0] not in ("robot_at", "stuck", "arm_out")}
         for name in stood:
             self._set(("robot_at", name, ROBOT), self._is_before(self._place(name)))
         if skill == "go_round":
             self._went_round(arguments[0])
-        if skill == "navigate" and ended and self._is_before(self._place(arguments[0])):
-            self._set(("robot_at", arguments[0], ROBOT), True)
+        if skill == "navigate" and ended:
+            there = self._is_before(self._place(arguments[0]))
+            self._set(("robot_at", arguments[0], ROBOT), there)
+            if not there:
+                self._in_vain(arguments[0])
         rests = self._senses.arm_rests
         # An arm that does not get to rest where the robot stands needs more room.
         self._set(("stuck", ROBOT), not ended or (skill == "tuck" and not rests))
@@ -134,16 +137,22 @@ class _Common:
             self._worked(arguments[1] if skill == "place" else arguments[0])
 
     def _worked(self, name: str) -> None:
-        """`hard`: what works here has been called twice since it last did its job, or went round, to no avail."""
+        """`hard`: skills have been called here twice, since one last did its job or the robot went round, to no avail."""
         done = any(
             atom[:2] in (("holding", name), ("opened_cab", name), ("opened_fridge", name))
             or (atom[0] == "object_at" and atom[2] == name)
             for atom in self._facts
         )
-        self._tries[name] = 0 if done else self._tries.get(name, 0) + 1
-        if self._tries[name] >= HARD_TRIES:
-            self._set(("hard", name), True)
+        if done:
+            self._tries[name] = 0
+        elif self._in_vain(name):
             self._not_there(name)
+
+    def _in_vain(self, name: str) -> bool:
+        """Count a call to no avail; return whether that makes the place `hard`."""
+        self._tries[name] = self._tries.get(name, 0) + 1
+        self._set(("hard", name), self._tries[name] >= HARD_TRIES)
+        return self._tries[name] >= HARD_TRIES
 
     def _not_there(self, name: str) -> None:
         """Conclude from an object's not being found."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -200,6 +201,31 @@ def test_what_is_lost_on_the_way_is_blamed_on_the_drive() -> None:
     result, _ = run(navigate=Script(drive_and_drop), place=Script(reach_in_vain))
     assert [row.outcome for row in result.trace] == ["success", "success", "failed", "failed"]
     assert (result.failed_skill, result.reason) == ("navigate", "lost what it carried")
+
+
+def test_what_a_skill_does_not_heed_never_reaches_the_robot() -> None:
+    """Pick's suction, further than 0.15 m from where the object was told to be."""
+    heeding = replace(spec("pick"), heeded=task_class("pick").chain_spec().heeded)
+    _, sim = run(pick=Script(nothing, {GRIP: np.ones(1, np.float32)}), specs={"pick": heeding})
+    asked = [action[GRIP][0] for action in sim.actions if GRIP in action]
+    assert asked and max(asked) < 0.0
+
+
+def test_navigate_goes_on_with_its_map_for_an_episode() -> None:
+    kept = []
+
+    class Drawing(Script):
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            super().reset(sim, goal)
+            memory = goal.memory()
+            kept.append(dict(memory))
+            memory["map"] = len(kept)
+
+    for _ in range(2):
+        run(navigate=Drawing(drive))
+    calls = len(kept) // 2
+    told = [memory.get("map") for memory in kept]
+    assert calls > 1 and told == [None, *range(1, calls), None, *range(calls + 1, 2 * calls)]
 
 
 def test_moving_an_earlier_object_misses_the_next_interaction() -> None:

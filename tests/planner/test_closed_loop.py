@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hab.actions import Action
 from hab.episodes import Episode, load_scene, make_episode
 from hab.mujoco.simulator import MujocoSimulator
 from hab.openings import handle_at
@@ -21,6 +22,7 @@ from planner.agent import Agent, chain_limits, load_policies, play_episode
 from planner.chain import ChainResult
 from planner.recovery import STUCK_STEPS, Trail, back_off
 from planner.state import OracleState, SensedState, Senses, joint_of
+from skills.skill import Goal
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 UNTOLD = ("stuck", "arm_out", "hard", "robot_at")
@@ -151,6 +153,27 @@ def test_a_base_that_gets_nowhere_is_noticed() -> None:
     for step in range(STUCK_STEPS + 10):
         trail.watch(np.array([0.005 * step, 0.0, 0.0]))
         assert not trail.stands_still()
+
+
+def test_a_drive_that_stops_elsewhere_is_not_made_for_ever() -> None:
+    class Stops:
+        """Stops where it stands."""
+
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            pass
+
+        def act(self, sim: Simulator) -> Action:
+            return {"rearrange_stop": np.ones(1, np.float32)}
+
+    agent, sim = Agent("oracle", replan="sensed"), MujocoSimulator()
+    policies: Any = {**load_policies(agent, "tidy_house"), "navigate": Stops()}
+    episode, limits = make_episode("tidy_house", "train", 0), chain_limits(100, {})
+    episode = replace(episode, targets=episode.targets[:1])
+    result = play_episode(sim, episode, replace(agent, stop_mask=False), policies, limits)
+    sim.close()
+    drives = [row.action for row in result.trace if row.skill == "navigate"]
+    assert len(drives) > 10
+    assert all(len(set(drives[k : k + 3])) > 1 for k in range(len(drives) - 2))
 
 
 def test_a_call_is_announced_with_why_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def wander(planner: Replanner, steps: int, seed: int) -> frozenset[Atom]:
             break
         atoms = planner.expected(atoms, rng.choice(choices))
         wrong: list[Atom] = [("stuck", ROBOT), ("arm_out", ROBOT)]
-        wrong += [("hard", object_name(t)) for t in planner.episode.targets]
+        wrong += [("hard", name) for name in (*map(object_name, planner.episode.targets), *planner.containers)]
         if rng.random() < 0.2:
             atoms |= {rng.choice(wrong)}
     return frozenset(atom for atom in atoms if atom[0] != "was_at")
@@ -117,6 +117,24 @@ def test_what_is_hard_is_gone_round_to_and_a_robot_that_is_stuck_backs_off() -> 
     names = [a.name for a in plan]
     assert names[0] == "back_off"
     assert [a.arguments[0] for a in plan if a.name == "go_round"] == [target]
+
+
+def test_what_does_not_open_is_gone_round_to() -> None:
+    planner = planner_of("set_table", 0)
+    hard: list[Atom] = [("hard", container) for container in planner.containers]
+    plan = plan_from(planner, frozenset([*initial_atoms(planner.episode, planner.scene), *hard])) or []
+    for container in planner.containers:
+        steps = [a.name for a in plan if a.arguments[0] == container]
+        assert steps[0] == "go_round" and "nav_to_receptacle" in steps[1:]
+
+
+def test_an_arm_that_is_not_quite_at_rest_works_where_the_robot_stands() -> None:
+    """To bring it to rest the base backs away: the robot would drive there again, and lean on the same thing."""
+    planner = planner_of("tidy_house", 1)
+    target = object_name(planner.episode.targets[0])
+    before: list[Atom] = [("robot_at", target, ROBOT), ("arm_out", ROBOT)]
+    plan = plan_from(planner, frozenset([*initial_atoms(planner.episode, planner.scene), *before])) or []
+    assert [a.name for a in plan[:2]] == ["pick", "tuck"]
 
 
 def test_without_the_object_there_is_no_plan() -> None:
