@@ -116,8 +116,8 @@ class _Common:
         (self._facts.add if holds else self._facts.discard)(atom)
 
     def _stands(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
-        """`robot_at`: odometry against the place that was driven to; stopped elsewhere twice, it is `hard`. `stuck`: the
-        call ran out of time. `arm_out`: the joints."""
+        """`robot_at`: odometry against the place that was driven to; stopped elsewhere twice, it is `hard`. `stuck`:
+        the call ran out of time. `arm_out`: the joints."""
         stood = [atom[1] for atom in self._facts if atom[0] == "robot_at"] if skill == "tuck" else []
         self._facts = {atom for atom in self._facts if atom[0] not in ("robot_at", "stuck", "arm_out")}
         for name in stood:
@@ -137,7 +137,7 @@ class _Common:
             self._worked(arguments[1] if skill == "place" else arguments[0])
 
     def _worked(self, name: str) -> None:
-        """`hard`: skills have been called here twice, since one last did its job or the robot went round, to no avail."""
+        """`hard`: skills have been called here twice to no avail, since one did its job or the robot went round."""
         done = any(
             atom[:2] in (("holding", name), ("opened_cab", name), ("opened_fridge", name))
             or (atom[0] == "object_at" and atom[2] == name)
