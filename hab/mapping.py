@@ -67,6 +67,11 @@ def _cell(m: float) -> int:
     return int(math.floor(m / CELL_M)) + CELLS // 2
 
 
+@njit("boolean(int64, int64)", cache=True)
+def _drawable(i: int, j: int) -> bool:
+    return min(i, j) >= _MARGIN and max(i, j) < CELLS - _MARGIN
+
+
 class LaserMap:
     """An occupancy grid in the frame of the pose at which it was begun; what nobody has seen counts as free."""
 
@@ -116,6 +121,18 @@ class LaserMap:
         return (cells - CELLS // 2 + 0.5) * CELL_M
 
 
+@njit("void(UniTuple(float64, 3), int64, float64, boolean[:, ::1])", cache=True)
+def _see_over(pose: tuple[float, float, float], ray: int, until_m: float, over: NDArray[np.bool_]) -> None:
+    """Note the cells that a ray of the head passes over, up to a distance along the floor."""
+    passed = HAND_M
+    while passed < until_m:
+        x, y = on_map(pose, _HEAD_X + passed * _HEAD_COS[ray], passed * _HEAD_SIN[ray])
+        i, j = _cell(x), _cell(y)
+        if _drawable(i, j):
+            over[i, j] = True
+        passed += 0.5 * CELL_M
+
+
 @njit(
     "void(float64, float64, float64, float32[::1], float32[::1], boolean[:, ::1], boolean[:, ::1], float64[:, ::1], "
     "int64[::1])",
@@ -146,20 +163,14 @@ def _draw(
             away = np.float64(head_scan[k] * _HEAD_MAX_M)
             height, flat = _HEAD_Z + away * _HEAD_UP[k], away * _HEAD_FLAT[k]
             if head_scan[k] != _UNKNOWN and _HEAD_UP[k] <= 0.0:
-                passed = HAND_M
-                while passed < flat - BEFORE_M:
-                    over_x, over_y = on_map(pose, _HEAD_X + passed * _HEAD_COS[k], passed * _HEAD_SIN[k])
-                    i, j = _cell(over_x), _cell(over_y)
-                    if min(i, j) >= _MARGIN and max(i, j) < CELLS - _MARGIN:
-                        over[i, j] = True
-                    passed += 0.5 * CELL_M
+                _see_over(pose, k, flat - BEFORE_M, over)
             in_hand = height > HAND_LOW_M and flat + _HEAD_X < HAND_M
             if head_scan[k] == _UNKNOWN or head_scan[k] >= _NEAR or height <= LOW_M or height >= HIGH_M or in_hand:
                 continue
             ahead, left = _HEAD_X + flat * _HEAD_COS[k], flat * _HEAD_SIN[k]
         met_x, met_y = on_map(pose, ahead, left)
         i, j = _cell(met_x), _cell(met_y)
-        if min(i, j) < _MARGIN or max(i, j) >= CELLS - _MARGIN or seen[i, j]:
+        if not _drawable(i, j) or seen[i, j]:
             continue
         seen[i, j] = True
         for disc, price in ((_ARM, CLOSE_COST), (_BODY, NEAR_COST)):

@@ -182,8 +182,8 @@ class ClosedLoop:
             x, y, _ = self.sim.base.tolist()
             return PlanStep(str(action), action.name, Goal((x, y, 0.0)), "")
         if action.name == "go_round":
-            goal = Goal(self._round(self._way_to(name, self.state.where).position), self._in_hand())
-            return PlanStep(str(action), "navigate", goal, "")
+            place = self.state.where.get(name) or self.planner.place_of(name)
+            return PlanStep(str(action), "navigate", Goal(self._round(place), self._in_hand()), "")
         where, skill = self.state.where, SKILL_OF_ACTION[action.name]
         if action.name == "pick":
             goal = Goal(where[name], self.targets[name].object)
@@ -215,8 +215,6 @@ class ClosedLoop:
     def _way_to(self, name: str, where: Mapping[str, Vec3]) -> Goal:
         if name in where:
             return Goal(where[name], self.targets[name].object)
-        if name in self.planner.containers:
-            return Goal(self.planner.place_of(name), "", name)
         target = next(t for t in self.targets.values() if goal_name(t) == name)
         return Goal(target.goal_pos, target.object)
 

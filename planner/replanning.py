@@ -97,9 +97,9 @@ class Replanner:
                     heapq.heappush(frontier, (total + search.least(after), next(order), total, after))
         return None
 
-    def place_of(self, container: str) -> Vec3:
-        """Return a drawer's or fridge's handle, closed (m, world)."""
-        return self._places[container]
+    def place_of(self, name: str) -> Vec3:
+        """Return an object's goal, or a drawer's or fridge's handle, closed (m, world)."""
+        return self._places[name]
 
     def actions(self, atoms: Iterable[Atom]) -> Iterator[Action]:
         """Yield what can be done in a state."""

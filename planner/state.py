@@ -151,8 +151,9 @@ class _Common:
     def _in_vain(self, name: str) -> bool:
         """Count a call to no avail; return whether that makes the place `hard`."""
         self._tries[name] = self._tries.get(name, 0) + 1
-        self._set(("hard", name), self._tries[name] >= HARD_TRIES)
-        return self._tries[name] >= HARD_TRIES
+        hard = self._tries[name] >= HARD_TRIES
+        self._set(("hard", name), hard)
+        return hard
 
     def _not_there(self, name: str) -> None:
         """Conclude from an object's not being found."""

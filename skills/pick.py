@@ -8,7 +8,6 @@ turns away. A base that cannot move has no say in it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,7 +65,7 @@ class Pick(SkillTask[PickState]):
 
     @staticmethod
     def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
-        far = sim.held == "" and math.dist(sim.ee_pos.tolist(), goal.position) > GRASP_M
+        far = sim.held == "" and ee_distance(sim, np.array(goal.position)) > GRASP_M
         return {**action, GRIP: -np.ones(1, np.float32)} if far else action
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:

@@ -21,7 +21,7 @@ from skills.hand_path import SIZE, HandPath
 from skills.oracle.place import OraclePlace
 from skills.skill import Goal, Progress
 from skills.starts import NO_SHOVE, STARTS, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
-from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, from_what_is_held, to_mm
+from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, ee_distance, from_what_is_held, to_mm
 
 LET_GO_M = 0.20
 """The hand lets go only so near to the goal: the centre of what it holds is at most about 0.15 m from it. A call that
@@ -70,7 +70,7 @@ class Place(SkillTask[PlaceState]):
 
     @staticmethod
     def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
-        far = sim.held != "" and math.dist(sim.ee_pos.tolist(), goal.position) > LET_GO_M
+        far = sim.held != "" and ee_distance(sim, np.array(goal.position)) > LET_GO_M
         return {**action, GRIP: np.ones(1, np.float32)} if far else action
 
     @classmethod

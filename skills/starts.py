@@ -129,15 +129,12 @@ def moved_receptacle(scene: Scene, name: str, joints: Mapping[str, float]) -> Re
 
 def working_pose(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> Pose:
     """Return a base pose from which the arm can work at a position. Raises `Unsolvable` if there is none."""
-    poses = _facing_poses(grid, receptacle, position)
-    if not poses:
-        raise Unsolvable
-    return poses[0]
+    return working_sides(grid, receptacle, position)[0]
 
 
 def working_sides(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> list[Pose]:
-    """Return the nearest base pose from which the arm can work at a position for each direction from which it can.
-    Raises `Unsolvable` if there is none."""
+    """Return the nearest base pose from which the arm can work at a position for each direction from which it can, the
+    preferred first. Raises `Unsolvable` if there is none."""
     nearest: dict[float, Pose] = {}
     for pose in _facing_poses(grid, receptacle, position):
         nearest.setdefault(pose[2], pose)

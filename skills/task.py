@@ -74,7 +74,7 @@ its object's start or goal, its handle when closed, or its navigation target."""
 HAND_KEYS = ("joint", "is_holding", "relative_resting_position")
 """What habitat tells every manipulation skill."""
 CallMemory = dict[str, Any]
-"""What a skill remembers of its sensors' readings since its call began."""
+"""What a skill remembers of its sensors' readings since its call began, Navigate in a plan since the episode did."""
 
 
 class Common(NamedTuple):
@@ -202,7 +202,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         """Return the way to a goal (3,) on the map of all that laser and head have seen since the memory began, by
         odometry."""
         x, y, yaw = moved = odometry(sim, memory)
-        drawn = memory.setdefault("map", LaserMap(cls.map_room_m))
+        if "map" not in memory:
+            memory["map"] = LaserMap(cls.map_room_m)
+        drawn = memory["map"]
         drawn.read(x, y, yaw, read["laser"], read["head_scan"])
         ahead, left, _ = sensors.in_base_frame(RobotPose(sim), goal)
         return drawn.route(x, y, yaw, on_map(moved, ahead, left))
