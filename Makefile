@@ -25,9 +25,9 @@ test: $(TEST_STAMP)
 test-slow: $(TEST_STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
-# All but learning.py, which trains for hours.
+# All but those that train for hours.
 bench: $(STAMP)
-	for script in $(filter-out benchmarks/learning.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out $(addprefix benchmarks/,learning.py emergent_navigation.py),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

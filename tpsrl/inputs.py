@@ -167,6 +167,8 @@ def check_options_apply(name: str, context: click.Context, config: EvalConfig, s
         raise BadInput(
             "chain.*: limits of the chain do not apply to a single skill; leave them out, or name a scenario"
         )
+    if config.sim.objects is not None:
+        raise BadInput(f"sim.objects={config.sim.objects}: a single skill plays in full houses; leave it out")
     for option in ("nav_skill", "stop_mask") + (("skill_nav",) if always_drives(name) else ()):
         _refuse(option, context, f"does nothing for {name} on its own; leave it out")
 

@@ -18,7 +18,7 @@ from hab.actions import CONTROL_HZ, Action
 from hab.episodes import make_episode
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
 from hab.mujoco.simulator import MujocoSimulator
-from hab.objects import object_model
+from hab.objects import HOUSE_OBJECTS, object_model
 from planner.agent import Agent, load_policies, play_episode, seed_draws
 from planner.chain import Limits
 from planner.task_planner import PlanStep, interactions
@@ -56,6 +56,7 @@ def record_scenario(
     agent: Agent,
     limits: Limits,
     out: Path,
+    objects: int = HOUSE_OBJECTS,
 ) -> bool:
     """Play one episode of a scenario and write its recording; return whether it succeeded.
 
@@ -63,7 +64,7 @@ def record_scenario(
     """
     import rerun as rr
 
-    episode = make_episode(scenario, split, index)
+    episode = make_episode(scenario, split, index, objects=objects)
     sim = MujocoSimulator()
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.stem}.part.rrd")

@@ -21,6 +21,7 @@ import viser.uplot
 from hab.actions import CONTROL_HZ, SIZES, Action
 from hab.episodes import SCENARIOS, SPLITS, make_episode
 from hab.mujoco.simulator import MujocoSimulator
+from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import LASER
 from hab.simulator import SimulationError, Simulator
 from planner.agent import (
@@ -74,6 +75,8 @@ class Choice:
     """`Agent.skills` may be `HANDS`."""
     split: str
     index: int
+    objects: int = HOUSE_OBJECTS
+    """In a scenario's house."""
 
 
 @dataclass
@@ -171,7 +174,7 @@ class Watch:
 
     def _play_scenario(self, choice: Choice) -> str:
         sim, agent = self._sim, choice.agent
-        episode = make_episode(choice.name, choice.split, choice.index)
+        episode = make_episode(choice.name, choice.split, choice.index, choice.objects)
         sim.reset(episode)
         steps = [] if agent.replan else steps_of(agent, episode, sim.scene)
         planned = [in_words(step, episode, sim.scene) for step in steps]
@@ -392,8 +395,14 @@ class _Page:
     def _reset(self) -> None:
         skills = self._folder.value if self._agent.value == "folder" else self._agent.value
         with self._wishes.changed:
-            agent = replace(self._wishes.choice.agent, skills=skills)
-            self._wishes.choice = Choice(self._name.value, agent, self._split.value, int(self._index.value))
+            was = self._wishes.choice
+            self._wishes.choice = replace(
+                was,
+                name=self._name.value,
+                agent=replace(was.agent, skills=skills),
+                split=self._split.value,
+                index=int(self._index.value),
+            )
             self._wishes.restart = True
             self._wishes.changed.notify_all()
 

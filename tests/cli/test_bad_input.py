@@ -87,6 +87,7 @@ CASES = {
     "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
     "fewer objects than targets": (["eval", "tidy_house", "sim.objects=4"], "sim.objects=4: choose from 5 to 30"),
+    "fewer objects around one skill": (["eval", "pick", "sim.objects=11"], "plays in full houses"),
     "houses in no picture": (["houses", "--out", "houses.txt"], "must end in .png or .jpg"),
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser+map, laser, depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=gazebo"], "choose from mujoco, habitat"),

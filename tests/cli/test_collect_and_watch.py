@@ -18,6 +18,7 @@ from command_line import run
         (["collect", "pick", "--out", "new", "--format", "hdf5"], "choose from minari, lerobot"),
         (["collect", "pick", "--out", "new", "--observe", "rgb"], "unknown observation set 'rgb'"),
         (["collect", "tidy_house", "--out", "new", "sim.objects=11"], "leave sim.objects=11 out"),
+        (["watch", "tidy_house", "--record", "new", "sim.objects=11"], "leave sim.objects=11 out"),
         (["watch", "pick", "--skills", "nowhere"], "no such folder"),
         (["watch", "pick", "--record", "file", "--skills", "oracle"], "--record file: is a file; name a folder"),
         (

@@ -96,6 +96,16 @@ def test_rays_that_tell_nothing_are_no_points(tmp_path: Path, monkeypatch: pytes
     assert drawn and all(len(row["Points3D:positions"]) == 5 for row in drawn)
 
 
+def test_fewer_objects_are_recorded_where_fewer_are_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("rerun", reason="rerun-sdk is not installed: pip install 'tpsrl[rerun]'")
+    out, still = tmp_path / "episode.rrd", Agent(skills="oracle")
+    record_scenario("tidy_house", "val", 1, None, still, chain_limits(2, {}), out, objects=11)
+    told, full = columns(out), make_episode("tidy_house", "val", 1)
+    begun = {name: told[f"world/{name}"][0]["Transform3D:translation"][0] for name in full.objects}
+    in_place = {name for name, (position, _) in full.objects.items() if np.allclose(begun[name], position, atol=0.01)}
+    assert in_place == set(make_episode("tidy_house", "val", 1, objects=11).objects) != set(full.objects)
+
+
 def test_an_interrupted_recording_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("rerun", reason="rerun-sdk is not installed: pip install 'tpsrl[rerun]'")
 

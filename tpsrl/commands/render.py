@@ -99,7 +99,9 @@ def _record(name: str, index: int, path: Path, config: EvalConfig, agent: Agent,
     try:
         check_rerun()
         with frame_progress(f"{name} {index}"):
-            success = record_scenario(name, split, index, config.sim.obs, agent, limits, path)
+            success = record_scenario(
+                name, split, index, config.sim.obs, agent, limits, path, config.sim.objects or HOUSE_OBJECTS
+            )
     except RerunMissing as error:
         raise BadInput(str(error)) from error
     except SimulationError as error:

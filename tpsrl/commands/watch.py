@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import LASER, OBSERVATION_SETS
 from tpsrl.commands.collect import check_folder, check_format, write_dataset
 from tpsrl.commands.options import agent_options, chosen_agent, eval_config
@@ -65,11 +66,12 @@ def watch_command(
         from videos.watch import Choice, Watch
     except ImportError as error:
         raise BadInput(f"watch needs mjviser and viser: pip install 'tpsrl[watch]' ({error})") from error
+    if record and config.sim.objects is not None:
+        raise BadInput(f"--record: replays in full houses; leave sim.objects={config.sim.objects} out")
     on_played = _recording(record, agent.skill_nav, observe) if record else None
     limits = chain_limits(config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps)
-    watch = Watch(
-        Choice(name, agent, flags["split"], episode), limits, config.sim.obs, host, port, paused, on_played=on_played
-    )
+    choice = Choice(name, agent, flags["split"], episode, config.sim.objects or HOUSE_OBJECTS)
+    watch = Watch(choice, limits, config.sim.obs, host, port, paused, on_played=on_played)
     click.echo(f"look at {watch.url} (Ctrl-C ends it)")
     try:
         watch.run()
