@@ -139,6 +139,9 @@ class PlanarSimulator:
     def head_scan(self) -> NDArray[np.float32]:
         return self._shapes.head_scan(self._base)
 
+    def head_look(self) -> NDArray[np.float32]:
+        raise SimulationError("the planar simulator shows no objects: it is for training Navigate")
+
     def depth(self) -> NDArray[np.float32]:
         raise SimulationError("the planar simulator draws no images: it is for `laser`")
 

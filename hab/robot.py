@@ -72,6 +72,9 @@ HEAD_SCAN_RAY_YAWS_RAD, HEAD_SCAN_RAY_PITCHES_RAD = (
 """Of each ray."""
 HEAD_SCAN_RAYS = len(HEAD_SCAN_RAY_YAWS_RAD)
 HEAD_SCAN_MAX_M = 3.0
+HEAD_LOOK_YAWS_RAD = np.deg2rad(np.linspace(-44.0, 44.0, 89))
+HEAD_LOOK_PITCHES_RAD = np.deg2rad(np.linspace(-66.0, 15.0, 82))
+"""The same image a ray a degree: what the planner looks at when something has been set down."""
 UNKNOWN_RANGE = 0.0
 """What a range sensor says where a ray meets the robot's own arm: it knows the arm by its joints, and not what is
 behind it."""

@@ -184,6 +184,11 @@ class Simulator(Protocol):
         the floor up; `robot.UNKNOWN_RANGE` where the robot's own arm is in the way."""
         ...
 
+    def head_look(self) -> NDArray[np.float32]:
+        """(7298,) ranges of the same camera, likewise, a ray a degree (`robot.HEAD_LOOK_YAWS_RAD`): 89 columns of 82;
+        `robot.UNKNOWN_RANGE` outside its image, too."""
+        ...
+
     def laser(self) -> NDArray[np.float32]:
         """(64,) ranges of the base laser in [0, 1] (metres / 10), right to left; likewise of the arm."""
         ...

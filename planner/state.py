@@ -19,6 +19,7 @@ from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, PLACED_M, object_placed
 from hab.openings import drawn_out, handle_at, rotated
 from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
 from hab.simulator import Simulator
+from planner.look import FREE_M, Look, appeared, fallen, fell
 from planner.problem import ROBOT, Atom, door_atom, goal_name, initial_atoms, is_open, object_name
 from skills.skill import arm_rests
 
@@ -33,7 +34,11 @@ ON_THE_SAME_M = 0.4
 HARD_TRIES = 2
 """So many calls of a skill to no avail, and it is tried another way."""
 LOWEST_M = 0.25
-"""What lies lower is lost: no hand gets there."""
+"""What lies lower is on the floor."""
+ON_FLOOR_M = 0.05
+"""The centre of what has fallen there, until it is seen."""
+OUT_OF_REACH_M = 1.5
+"""Nobody gets hold of what lies farther from any place to stand."""
 STATES = ("sensed", "oracle")
 
 
@@ -89,6 +94,10 @@ class Senses:
     def arm_rests(self) -> bool:
         """Whether the arm is at rest, by its joints."""
         return arm_rests(self._sim)
+
+    def look(self) -> Look:
+        """Look with the head's depth camera."""
+        return Look.of(self._sim)
 
 
 class _Common:
@@ -192,7 +201,6 @@ class _Common:
         target = self._targets[name]
         self.where[name] = place
         self._set(("object_at", name, goal_name(target)), placed)
-        self._set(("lost", name), place[2] < LOWEST_M)
 
 
 class SensedState(_Common):
@@ -208,9 +216,19 @@ class SensedState(_Common):
         self._left: NDArray[np.float64] | None = None
         self._from: Vec3 = (0.0, 0.0, 0.0)
         """Where what it carries was taken from (m, world)."""
+        self._looked: Look | None = None
+        """What was in view when the last call of Pick or Place began."""
+        self._missed = ""
+        """What Pick was sent for and has not brought, while its place has not been seen since."""
+        self._surface_m = {n: scene.receptacle(t.start_receptacle).center[2] for n, t in self._targets.items()}
+        """Height of what an object lies on."""
+        self._fallen: dict[str, int] = {}
+        """Objects on the floor that have not been seen there: how often Navigate has come for them."""
 
     def begin(self, skill: str, arguments: Sequence[str]) -> None:
         self._skill, self._about, self._gripped = skill, arguments[0] if arguments else "", None
+        if skill in ("pick", "place"):
+            self._looked, self._missed = self._senses.look(), ""
 
     def watch(self) -> None:
         senses = self._senses
@@ -233,28 +251,76 @@ class SensedState(_Common):
             self._taken(name)
         elif self._carried:
             self._let_go_of(self._carried)
+        elif skill == "pick":
+            self._missed = self._about
+        if self._missed:
+            self._look_for_missed(self._missed)
         if skill in ("open_cabinet", "open_fridge") and self._gripped is not None:
             self._drew(self._scene.articulation(arguments[0]), ended)
-        self._stands(skill, arguments, ended)
+        self._look_for_fallen()
+        came_for = arguments[0] if skill == "navigate" and ended else ""
+        self._stands(skill, arguments, ended and not self._seeks(came_for))
 
     def _let_go_of(self, name: str) -> None:
-        """`object_at`: what was carried was within 0.15 m of its goal when the suction's hold ended. Elsewhere it is
-        taken to lie on what is below: what it was taken from, if the arm had yet to leave that, or the floor
-        (`lost`)."""
+        """`object_at`: what was carried is within 0.15 m of its goal, where the head's camera sees something new, or,
+        if it sees nothing new, was there when the suction's hold ended. Elsewhere it is taken to lie on what is below:
+        what it was taken from, if the arm had yet to leave that, or the floor."""
         assert self._left is not None
         self._hold("")
         self._carried = ""
         x, y, z = self._left.tolist()
         if self._skill == "pick":
-            self._lies(name, (x, y, self._targets[name].start_pos[2]), False)
+            self._lies(name, self._seen(name, (x, y)) or (x, y, self._from[2]), False)
         elif self._skill == "place":
             goal = self._targets[name].goal_pos
-            placed = math.dist((x, y, z), goal) < PLACED_M
             near = math.dist((x, y), goal[:2]) < ON_THE_SAME_M
-            self._lies(name, (x, y, min(z, goal[2])) if near else (x, y, 0.0), placed)
+            self._surface_m[name] = self._scene.receptacle(self._targets[name].goal_receptacle).center[2]
+            at = self._seen(name, (x, y))
+            lies = at or ((x, y, min(z, goal[2])) if near else (x, y, ON_FLOOR_M))
+            self._lies(name, lies, math.dist(at or (x, y, z), goal) < PLACED_M)
         else:
             near = self._skill == "tuck" and math.dist((x, y), self._from[:2]) < ON_THE_SAME_M
-            self._lies(name, (x, y, self._from[2] if near else 0.0), False)
+            self._lies(name, (x, y, self._from[2] if near else ON_FLOOR_M), False)
+
+    def _lies(self, name: str, place: Vec3, placed: bool) -> None:
+        super()._lies(name, place, placed)
+        self._fallen.pop(name, None)
+        self._missed = ""
+        if place[2] < LOWEST_M:
+            self._fallen[name], self._surface_m[name] = 0, 0.0
+
+    def _look_for_missed(self, name: str) -> None:
+        """Pick has ended with an empty hand: once the head's camera sees that the object's place is empty, it lies
+        where something has appeared beside or below that, or else it has fallen to the floor."""
+        x, y, _ = place = self.where[name]
+        if self._senses.look().beyond(np.array([place]))[0] > FREE_M:
+            self._lies(name, self._seen(name, (x, y)) or (x, y, ON_FLOOR_M), False)
+
+    def _look_for_fallen(self) -> None:
+        """Correct where objects lie that have fallen to the floor, once the head's camera sees them."""
+        look = self._senses.look() if self._fallen else None
+        for name in sorted(self._fallen):
+            if look is not None and (at := fallen(look, self.where[name][:2])) is not None:
+                self.where[name] = at
+                del self._fallen[name]
+
+    def _seeks(self, name: str) -> bool:
+        """Whether Navigate has come for what has fallen and is not to be seen from there: the first time the robot
+        backs off, as if it were `stuck`, and looks from there; then it is `lost`."""
+        if name not in self._fallen:
+            return False
+        self._fallen[name] += 1
+        self._set(("lost", name), self._fallen[name] > 1)
+        return True
+
+    def _seen(self, name: str, near: tuple[float, float]) -> Vec3 | None:
+        """Return where the head's camera sees an object, on its surface or on the floor, that was not there when the
+        call began."""
+        assert self._looked is not None
+        look, target, surface = self._senses.look(), self._targets[name], self._surface_m[name]
+        height = 2.0 * (target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2])
+        at = appeared(self._looked, look, near, surface, height) if surface > 0.0 else None
+        return at or fell(self._looked, look, near)
 
     def _not_there(self, name: str) -> None:
         """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut."""
@@ -312,6 +378,7 @@ class OracleState(_Common):
                 continue
             x, y, z = sim.object_pos(target.object).tolist()
             self._lies(name, (x, y, z), object_placed(sim, target))
+            self._set(("lost", name), math.dist(sim.nav.nearest_free(x, y), (x, y)) > OUT_OF_REACH_M)
         for articulation in self._scene.articulations:
             if any(atom[0].startswith(("opened", "closed")) and atom[1] == articulation.name for atom in self._facts):
                 self._door(articulation, is_open(articulation, sim.joint_pos(articulation.name)))

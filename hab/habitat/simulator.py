@@ -25,7 +25,7 @@ from hab.habitat.fetch import CUP_CENTRE_M
 from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat, to_habitat
 from hab.habitat.played import Played
 from hab.habitat.played import played as played_as
-from hab.mujoco.rays import ray_directions
+from hab.mujoco.rays import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, ray_directions
 from hab.objects import held_pose, is_object
 from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError, Snapshot
@@ -34,6 +34,7 @@ _TOUCHING_M = 0.0
 """Contacts nearer than this count as such; Bullet reports pairs that are merely close, too."""
 _LASER_RAYS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1)) @ TO_HABITAT.T
 _HEAD_RAYS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD) @ TO_HABITAT.T
+_LOOK_RAYS = HEAD_LOOK_DIRECTIONS @ TO_HABITAT.T
 
 
 class HabitatSimulator:
@@ -247,6 +248,12 @@ class HabitatSimulator:
     def head_scan(self) -> NDArray[np.float32]:
         """(48,) ranges of the head scan, metres / 3 clipped to [0, 1]."""
         return self._ranges(robot.HEAD_CAMERA_POS, _HEAD_RAYS, robot.HEAD_SCAN_MAX_M)
+
+    def head_look(self) -> NDArray[np.float32]:
+        """(7298,) ranges of the head camera, a ray a degree, metres / 3 clipped to [0, 1]."""
+        ranges = self._ranges(robot.HEAD_CAMERA_POS, _LOOK_RAYS, robot.HEAD_SCAN_MAX_M)
+        ranges[HEAD_LOOK_OUTSIDE] = robot.UNKNOWN_RANGE
+        return ranges
 
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]; what is not hit (habitat: 0) is far away."""

@@ -50,6 +50,7 @@ def ray_directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> N
 
 LASER_DIRECTIONS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1))
 HEAD_SCAN_DIRECTIONS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD)
+HEAD_LOOK_DIRECTIONS = ray_directions(robot.HEAD_LOOK_YAWS_RAD, robot.HEAD_LOOK_PITCHES_RAD)
 """(n, 3), base frame: the laser's right to left; the head's in columns from right to left, each from the floor up."""
 
 
@@ -65,6 +66,12 @@ class _Fan(NamedTuple):
 
 
 _LOOK = robot.HEAD_CAMERA_TARGET - robot.HEAD_CAMERA_POS
+_AHEAD = _LOOK / np.linalg.norm(_LOOK)
+_SLANTS = np.stack((HEAD_LOOK_DIRECTIONS[:, 1], HEAD_LOOK_DIRECTIONS @ np.cross(_AHEAD, (0.0, 1.0, 0.0))))
+HEAD_LOOK_OUTSIDE = (
+    np.abs(_SLANTS) > math.tan(math.radians(robot.HEAD_CAMERA_FOV_DEG / 2)) * (HEAD_LOOK_DIRECTIONS @ _AHEAD)
+).any(0)
+"""(n,) which of these rays the camera's image has not: its corners are cut off."""
 _LASER = _Fan(
     robot.LASER_POS,
     robot.LASER_YAWS_RAD,
@@ -79,6 +86,14 @@ _HEAD = _Fan(
     robot.HEAD_SCAN_PITCHES_RAD,
     HEAD_SCAN_DIRECTIONS,
     NEAR_M * np.linalg.norm(_LOOK) / (HEAD_SCAN_DIRECTIONS @ _LOOK),
+    robot.HEAD_SCAN_MAX_M,
+)
+_HEAD_LOOK = _Fan(
+    robot.HEAD_CAMERA_POS,
+    robot.HEAD_LOOK_YAWS_RAD,
+    robot.HEAD_LOOK_PITCHES_RAD,
+    HEAD_LOOK_DIRECTIONS,
+    NEAR_M / (HEAD_LOOK_DIRECTIONS @ _AHEAD),
     robot.HEAD_SCAN_MAX_M,
 )
 
@@ -99,6 +114,12 @@ class RangeSensors:
     def head_scan(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return (48,) ranges, likewise."""
         return self._of_head.cast(data.geom_xpos, data.geom_xmat, base, _HEAD)
+
+    def head_look(self, data: mujoco.MjData, base: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return (7298,) ranges, likewise; `UNKNOWN_RANGE` outside the image, too."""
+        ranges = self._of_head.cast(data.geom_xpos, data.geom_xmat, base, _HEAD_LOOK)
+        ranges[HEAD_LOOK_OUTSIDE] = _UNKNOWN
+        return ranges
 
 
 class StillShapes:

@@ -273,6 +273,10 @@ class MujocoSimulator:
         """(48,) ranges of the head scan, metres / 3 clipped to [0, 1]."""
         return self._ranges.head_scan(self.data, self._base)
 
+    def head_look(self) -> NDArray[np.float32]:
+        """(7298,) ranges of the head camera, a ray a degree, metres / 3 clipped to [0, 1]."""
+        return self._ranges.head_look(self.data, self._base)
+
     def depth(self) -> NDArray[np.float32]:
         """(128, 128, 1) head depth, metres / 10 clipped to [0, 1]."""
         if self._head is None:

@@ -17,7 +17,13 @@ from hab import robot, sensors
 from hab.episodes import load_grid
 from hab.mujoco import fetch
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
-from hab.mujoco.rays import HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS, RangeSensors
+from hab.mujoco.rays import (
+    HEAD_LOOK_DIRECTIONS,
+    HEAD_LOOK_OUTSIDE,
+    HEAD_SCAN_DIRECTIONS,
+    LASER_DIRECTIONS,
+    RangeSensors,
+)
 from hab.navgrid import NavGrid
 from skills import make_env
 
@@ -54,6 +60,14 @@ def compare(model: mujoco.MjModel, data: mujoco.MjData, base: NDArray[np.float64
     np.testing.assert_allclose(ranges.head_scan(data, base), head, atol=1e-6)
 
 
+def compare_looks(model: mujoco.MjModel, data: mujoco.MjData, base: NDArray[np.float64]) -> None:
+    """Of so many rays some graze an edge, where rounding decides."""
+    above = (SCENE_GROUP, fetch.GROUP_COLLISION, DECORATION_GROUP)
+    met = own_rays(model, data, base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS, robot.HEAD_SCAN_MAX_M, above)
+    met[HEAD_LOOK_OUTSIDE] = robot.UNKNOWN_RANGE
+    assert np.isclose(RangeSensors(model).head_look(data, base), met, atol=1e-6).mean() > 0.999
+
+
 SHAPES = {"box": mujoco.mjtGeom.mjGEOM_BOX, "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER}
 SHAPES |= {"sphere": mujoco.mjtGeom.mjGEOM_SPHERE, "plane": mujoco.mjtGeom.mjGEOM_PLANE}
 SHAPES |= {"capsule": mujoco.mjtGeom.mjGEOM_CAPSULE, "ellipsoid": mujoco.mjtGeom.mjGEOM_ELLIPSOID}
@@ -82,7 +96,9 @@ def test_rays_meet_shapes_where_mujocos_do(seed: int) -> None:
     model = spec.compile()
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    compare(model, data, np.array([*rng.uniform(-0.5, 0.5, 2), rng.uniform(-10.0, 10.0)]))
+    base = np.array([*rng.uniform(-0.5, 0.5, 2), rng.uniform(-10.0, 10.0)])
+    compare(model, data, base)
+    compare_looks(model, data, base)
 
 
 @pytest.mark.parametrize("skill", ["pick", "open_fridge"])
@@ -91,9 +107,11 @@ def test_rays_meet_an_apartment_where_mujocos_do(skill: str) -> None:
     env.reset(seed=0)
     env.action_space.seed(0)
     sim = env.sim
-    for _ in range(60):
+    for step in range(60):
         env.step(env.action_space.sample())
         compare(sim.model, sim.data, sim.base)
+        if step % 20 == 0:
+            compare_looks(sim.model, sim.data, sim.base)
 
 
 @pytest.mark.parametrize("sensor", ["laser", "head_scan"])

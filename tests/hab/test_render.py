@@ -15,7 +15,7 @@ from hab import robot
 from hab.episodes import make_episode
 from hab.mujoco import fetch
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
-from hab.mujoco.rays import HEAD_SCAN_DIRECTIONS
+from hab.mujoco.rays import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, HEAD_SCAN_DIRECTIONS
 from hab.mujoco.render import HeadCamera, RenderingUnavailable, make_gl_context
 from hab.mujoco.simulator import MujocoSimulator, load_model
 from hab.objects import object_model
@@ -166,18 +166,25 @@ def test_the_overview_holds_the_whole_apartment(sim: MujocoSimulator) -> None:
 
 
 @pytest.mark.usefixtures("sim")  # which skips where nothing can be drawn
-@pytest.mark.parametrize("skill", ["pick", "place", "open_fridge"])
-def test_the_head_scan_sees_what_the_camera_sees(skill: str) -> None:
-    """99 % of its rays, while the oracle moves the arm before the camera, are within 5 cm of the depth image around
+@pytest.mark.parametrize(
+    ("skill", "sensor"), [("pick", "scan"), ("place", "scan"), ("open_fridge", "scan"), ("pick", "look")]
+)
+def test_the_heads_rays_see_what_the_camera_sees(skill: str, sensor: str) -> None:
+    """99 % of them, while the oracle moves the arm before the camera, are within 5 cm of the depth image around
     them, or say unknown where the robot's arm is in it."""
     look = robot.HEAD_CAMERA_TARGET - robot.HEAD_CAMERA_POS
     look = look / np.linalg.norm(look)
     right = np.array([0.0, -1.0, 0.0])
-    along = HEAD_SCAN_DIRECTIONS @ look
-    across = (HEAD_SCAN_DIRECTIONS @ right / along + 1.0) / 2.0 * robot.DEPTH_SIZE
-    down = (1.0 - HEAD_SCAN_DIRECTIONS @ np.cross(right, look) / along) / 2.0 * robot.DEPTH_SIZE
+    directions = HEAD_SCAN_DIRECTIONS if sensor == "scan" else HEAD_LOOK_DIRECTIONS
+    along = directions @ look
+    across = (directions @ right / along + 1.0) / 2.0 * robot.DEPTH_SIZE
+    down = (1.0 - directions @ np.cross(right, look) / along) / 2.0 * robot.DEPTH_SIZE
     inside = np.flatnonzero((across > 1) & (across < robot.DEPTH_SIZE - 1) & (down > 1) & (down < robot.DEPTH_SIZE - 1))
     assert len(inside) >= 40
+    if sensor == "look":
+        outside = (across < 0) | (across > robot.DEPTH_SIZE) | (down < 0) | (down > robot.DEPTH_SIZE)
+        assert outside.any() and (outside == HEAD_LOOK_OUTSIDE).all()
+        inside = inside[::61]
     agreeing, unknown = [], 0
     for index in range(3):
         env: Any = make_env(skill, "train", index=index).unwrapped
@@ -188,7 +195,7 @@ def test_the_head_scan_sees_what_the_camera_sees(skill: str) -> None:
             env.sim.step(oracle.act(env.sim))
             if step % 4:
                 continue
-            scan = env.sim.head_scan()
+            scan = env.sim.head_scan() if sensor == "scan" else env.sim.head_look()
             metres = env.sim.depth()[:, :, 0] * robot.DEPTH_MAX_M
             for ray in inside:
                 row, column = int(down[ray]), int(across[ray])

@@ -1,0 +1,144 @@
+"""What the head's depth camera tells the closed loop: where a thing lies that has been set down, shoved or dropped.
+
+Two looks at a surface, from wherever the robot stood: what a ray of the second one meets where one of the first went
+through, was not there before. The floor is empty but for what has fallen, so that one look at it will do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csgraph
+
+from hab import robot
+from hab.mujoco.rays import HEAD_LOOK_DIRECTIONS
+from hab.scene import Vec3
+from hab.simulator import Simulator
+
+NEAR_M = 0.25
+"""Nothing rolls or tips farther from where it was let go without falling off."""
+FREE_M = 0.03
+"""A ray has gone through a point if it goes so much farther."""
+ON_M = 0.008
+"""What is so little above the surface is the surface."""
+TALLER_M = 0.03
+"""A thing that has tipped over is at most so much taller than it was."""
+FELL_M = 0.5
+"""What has fallen to the floor lies so near to where it was lost."""
+TALLEST_M = 0.25
+"""What is higher above the floor is furniture, and no object is longer."""
+KNOWN_M = 0.025
+"""What is so near to something that was seen before is an edge of that."""
+TOUCHING_M = 0.05
+"""Points so near each other are of one thing."""
+FEWEST = 4
+"""Fewer points are an edge of something."""
+HALF_M = 0.02
+"""The middle of a thing lies so far behind what one sees of it."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look, and where the base was."""
+
+    ranges: NDArray[np.float64]
+    """(n,) metres along `HEAD_LOOK_DIRECTIONS`; 0 where nothing is known."""
+    base: NDArray[np.float64]
+    """(3,) x, y (m), yaw (rad)."""
+
+    @classmethod
+    def of(cls, sim: Simulator) -> Look:
+        """Take one."""
+        return cls(sim.head_look().astype(np.float64) * robot.HEAD_SCAN_MAX_M, sim.base)
+
+    @property
+    def camera(self) -> NDArray[np.float64]:
+        """(3,) where it looks from (m, world)."""
+        return np.append(self.base[:2] + _turned(robot.HEAD_CAMERA_POS[:2], self.base[2]), robot.HEAD_CAMERA_POS[2])
+
+    def points(self) -> NDArray[np.float64]:
+        """Return (m, 3) what it sees (m, world)."""
+        met = (self.ranges > 0.0) & (self.ranges < 0.999 * robot.HEAD_SCAN_MAX_M)
+        away = HEAD_LOOK_DIRECTIONS[met] * self.ranges[met, None]
+        return self.camera + np.column_stack((_turned(away[:, :2], self.base[2]), away[:, 2]))
+
+    def beyond(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (m,) how much farther (m) the rays nearest to points (m, 3) go; NaN where nothing is known."""
+        away = points - self.camera
+        far = np.linalg.norm(away, axis=1)
+        ahead = _turned(away[:, :2], -self.base[2])
+        column = _nearest(np.arctan2(ahead[:, 1], ahead[:, 0]), robot.HEAD_LOOK_YAWS_RAD)
+        row = _nearest(np.arcsin(away[:, 2] / far), robot.HEAD_LOOK_PITCHES_RAD)
+        known = (column >= 0) & (row >= 0)
+        met = self.ranges[np.where(known, column * len(robot.HEAD_LOOK_PITCHES_RAD) + row, 0)]
+        return np.where(known & (met > 0.0), met - far, np.nan)
+
+
+def appeared(
+    before: Look, after: Look, near: tuple[float, float], surface_m: float, height_m: float, within_m: float = NEAR_M
+) -> Vec3 | None:
+    """Return the middle (m, world) of the largest thing on a surface that was not there before; None if none is seen.
+
+    near: x, y where it was let go; surface_m: the height of what it lies on; height_m: its own, as it was to stand.
+    """
+    seen, known = (
+        points[(points[:, 2] > surface_m + ON_M) & (np.hypot(*(points[:, :2] - near).T) < within_m + KNOWN_M)]
+        for points in (after.points(), before.points())
+    )
+    seen = seen[(seen[:, 2] < surface_m + height_m + TALLER_M) & (before.beyond(seen) > FREE_M)]
+    things = _things(seen[(_apart(seen, known) > KNOWN_M).all(axis=1)])
+    return _middle(max(things, key=len), after, surface_m) if things else None
+
+
+def fell(before: Look, after: Look, near: tuple[float, float]) -> Vec3 | None:
+    """Return the middle (m, world) of what lies on the floor near x, y and did not before; None if nothing is seen."""
+    return appeared(before, after, near, 0.0, TALLEST_M, FELL_M)
+
+
+def fallen(look: Look, near: tuple[float, float]) -> Vec3 | None:
+    """Return the middle (m, world) of what lies on the floor nearest to x, y; None if nothing is seen that might be an
+    object."""
+    seen = look.points()
+    seen = seen[(seen[:, 2] > ON_M) & (np.hypot(*(seen[:, :2] - near).T) < FELL_M + TALLEST_M)]
+    small = [t for t in _things(seen) if t[:, 2].max() < TALLEST_M and np.ptp(t[:, :2], axis=0).max() < TALLEST_M]
+    middles = [_middle(thing, look, 0.0) for thing in small]
+    there = [middle for middle in middles if math.dist(middle[:2], near) < FELL_M]
+    return min(there, key=lambda middle: math.dist(middle[:2], near), default=None)
+
+
+def _things(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Return points (n, 3) by what they are of, seen from above."""
+    if not len(points):
+        return []
+    near = _apart(points[:, :2], points[:, :2]) < TOUCHING_M
+    count, groups = csgraph.connected_components(near, directed=False)
+    return [points[groups == k] for k in range(count) if np.count_nonzero(groups == k) >= FEWEST]
+
+
+def _middle(thing: NDArray[np.float64], look: Look, surface_m: float) -> Vec3:
+    """Return the middle of what one sees a side of."""
+    middle = (thing.min(axis=0) + thing.max(axis=0)) / 2.0
+    at = (middle[:2] + thing[:, :2].mean(axis=0)) / 2.0
+    back = at - look.camera[:2]
+    x, y = at + HALF_M * back / np.linalg.norm(back)
+    return float(x), float(y), float((surface_m + thing[:, 2].max()) / 2.0)
+
+
+def _apart(ones: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (n, m) distances."""
+    return np.linalg.norm(ones[:, None] - others[None], axis=2)
+
+
+def _turned(away: NDArray[np.float64], yaw: float) -> NDArray[np.float64]:
+    """Turn (…, 2) vectors to the left."""
+    cos, sin = math.cos(yaw), math.sin(yaw)
+    return np.stack((cos * away[..., 0] - sin * away[..., 1], sin * away[..., 0] + cos * away[..., 1]), axis=-1)
+
+
+def _nearest(angles: NDArray[np.float64], rays: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the numbers of the evenly spread rays nearest to angles; -1 beside them all."""
+    number = np.rint((angles - rays[0]) / (rays[1] - rays[0]))
+    return np.where((number >= 0) & (number < len(rays)), number, -1).astype(np.int64)

@@ -1,0 +1,108 @@
+"""Where a thing lies that was not there before, from two looks: against where the simulator has put it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab import robot
+from hab.episodes import Episode
+from hab.mujoco.rays import HEAD_LOOK_DIRECTIONS
+from planner.look import FREE_M, Look, appeared, fallen
+from skills import make_env
+
+STARTS = 40
+
+
+def test_a_look_knows_what_is_before_and_behind_what_it_sees() -> None:
+    """A wall 2 m ahead of the camera, seen from a robot that stands anywhere and looks anywhere."""
+    wall = np.minimum(2.0 / np.maximum(HEAD_LOOK_DIRECTIONS[:, 0], 1e-9), robot.HEAD_SCAN_MAX_M)
+    look = Look(wall, np.array([1.5, -0.5, 2.0]))
+    ahead = np.array([math.cos(2.0), math.sin(2.0)])
+    points = look.points()
+    assert len(points) > 1000
+    np.testing.assert_allclose((points[:, :2] - look.camera[:2]) @ ahead, 2.0, atol=1e-9)
+    at = np.array([[*(look.camera[:2] + far * ahead), robot.HEAD_CAMERA_POS[2]] for far in (1.5, 2.0, 2.5, -1.0)])
+    np.testing.assert_allclose(look.beyond(at), [0.5, 0.0, -0.5, np.nan], atol=1e-3)
+
+
+def test_what_has_been_set_down_is_seen_where_it_lies() -> None:
+    """From Place's start states, its object in hand, and then somewhere near the goal; or nowhere to be seen. The robot
+    has moved in between. What is low, far or hidden is not always seen, and nothing is seen that is not there."""
+    rng, errors, seen_in_vain = np.random.default_rng(0), list[float](), 0
+    env: Any = make_env("place", "train", starts="near")
+    env.reset(seed=0)
+    task = env.unwrapped
+    for _ in range(STARTS):
+        env.reset()
+        sim, goal = task.sim, np.array(task.goal.position)
+        before, episode, name = Look.of(sim), sim.episode, task.goal.object
+        place = sim.scene.receptacle(episode.target(name).goal_receptacle)
+        surface = place.center[2]
+        put = goal + np.append(rng.uniform(-0.1, 0.1, 2), 0.0)
+        stands = np.array(episode.robot) + rng.uniform(-0.05, 0.05, 3)
+        sim.reset(moved(episode, name, put, stands))
+        found = appeared(before, Look.of(sim), (goal[0], goal[1]), surface, 2.0 * (goal[2] - surface))
+        if found is not None:
+            errors.append(math.dist(found[:2], put[:2]))
+        far = np.array(sim.scene.bounds[2:]) + 3.0
+        sim.reset(moved(episode, name, np.append(far, goal[2]), stands))
+        gone = appeared(before, Look.of(sim), (goal[0], goal[1]), surface, 2.0 * (goal[2] - surface))
+        seen_in_vain += gone is not None
+    env.close()
+    assert len(errors) > 0.7 * STARTS
+    assert np.median(errors) < 0.02 and np.quantile(errors, 0.9) < 0.06
+    assert seen_in_vain <= 0.05 * STARTS
+
+
+def test_what_has_fallen_to_the_floor_is_found_there() -> None:
+    """Somewhere ahead of a robot that was told about where; and where nothing has fallen nothing is found."""
+    rng, errors, seen_in_vain = np.random.default_rng(0), list[float](), 0
+    env: Any = make_env("pick", "train", starts="near")
+    env.reset(seed=0)
+    sim = env.unwrapped.sim
+    for _ in range(STARTS):
+        env.reset()
+        episode, name = sim.episode, env.unwrapped.goal.object
+        turn = math.pi if rng.random() < 0.5 else 0.5 * math.pi  # away from the furniture, or along it
+        x, y, yaw = stands = np.array(episode.robot) + (0.0, 0.0, turn)
+        far = rng.uniform(0.8, 1.5)
+        put = np.array((x + far * math.cos(yaw), y + far * math.sin(yaw), 0.04))
+        if not sim.nav.is_free(put[0], put[1]):
+            continue
+        told = float(put[0] + rng.uniform(-0.15, 0.15)), float(put[1] + rng.uniform(-0.15, 0.15))
+        sim.reset(moved(episode, name, put, stands))
+        found = fallen(Look.of(sim), told)
+        errors.append(math.inf if found is None else math.dist(found[:2], put[:2]))
+        sim.reset(moved(episode, name, put + (0.0, 0.0, 30.0), stands))
+        seen_in_vain += fallen(Look.of(sim), told) is not None
+    env.close()
+    assert len(errors) > 10
+    assert np.quantile(errors, 0.9) < 0.05 and seen_in_vain == 0
+
+
+def moved(episode: Episode, name: str, put: NDArray[np.float64], stands: NDArray[np.float64]) -> Episode:
+    objects = {**episode.objects, name: (tuple(put), 0.0)}
+    return replace(episode, objects=objects, robot=tuple(stands))
+
+
+def test_what_was_hidden_before_has_not_appeared() -> None:
+    """A thing behind a wall that is gone, and one where a ray went through."""
+    shape = robot.HEAD_LOOK_YAWS_RAD.size, robot.HEAD_LOOK_PITCHES_RAD.size
+    floor = robot.HEAD_CAMERA_POS[2] / np.maximum(-HEAD_LOOK_DIRECTIONS[:, 2], 1e-9)
+    empty = np.minimum(floor, robot.HEAD_SCAN_MAX_M)
+    with_thing = empty.reshape(shape).copy()
+    with_thing[42:47, 20:24] -= 0.1  # nearer than the floor there
+    hidden = empty.reshape(shape).copy()
+    hidden[38:51, 16:28] = 0.4
+    base = np.zeros(3)
+    before, after = Look(empty, base), Look(with_thing.ravel(), base)
+    (x, y, z), met = after.points()[np.argmax(before.beyond(after.points()) > FREE_M)], 0.2
+    found = appeared(before, after, (float(x), float(y)), 0.0, met)
+    assert found is not None and math.dist(found[:2], (x, y)) < 0.1 and 0.0 < found[2] < z + met
+    assert appeared(Look(hidden.ravel(), base), after, (float(x), float(y)), 0.0, met) is None
+    assert appeared(after, after, (float(x), float(y)), 0.0, met) is None
