@@ -19,7 +19,7 @@ from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, PLACED_M, object_placed
 from hab.openings import drawn_out, handle_at, rotated
 from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
 from hab.simulator import Simulator
-from planner.look import FREE_M, Look, appeared, fallen, fell
+from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell
 from planner.problem import ROBOT, Atom, door_atom, goal_name, initial_atoms, is_open, object_name
 from skills.skill import arm_rests
 
@@ -37,6 +37,8 @@ LOWEST_M = 0.25
 """What lies lower is on the floor."""
 ON_FLOOR_M = 0.05
 """The centre of what has fallen there, until it is seen."""
+SHOVED_M = 0.6
+"""What Pick has missed may have been moved so far."""
 OUT_OF_REACH_M = 1.5
 """Nobody gets hold of what lies farther from any place to stand."""
 STATES = ("sensed", "oracle")
@@ -294,7 +296,7 @@ class SensedState(_Common):
         where something has appeared beside or below that, or else it has fallen to the floor."""
         x, y, _ = place = self.where[name]
         if self._senses.look().beyond(np.array([place]))[0] > FREE_M:
-            self._lies(name, self._seen(name, (x, y)) or (x, y, ON_FLOOR_M), False)
+            self._lies(name, self._seen(name, (x, y), SHOVED_M) or (x, y, ON_FLOOR_M), False)
 
     def _look_for_fallen(self) -> None:
         """Correct where objects lie that have fallen to the floor, once the head's camera sees them."""
@@ -313,13 +315,13 @@ class SensedState(_Common):
         self._set(("lost", name), self._fallen[name] > 1)
         return True
 
-    def _seen(self, name: str, near: tuple[float, float]) -> Vec3 | None:
+    def _seen(self, name: str, near: tuple[float, float], within_m: float = NEAR_M) -> Vec3 | None:
         """Return where the head's camera sees an object, on its surface or on the floor, that was not there when the
         call began."""
         assert self._looked is not None
         look, target, surface = self._senses.look(), self._targets[name], self._surface_m[name]
         height = 2.0 * (target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2])
-        at = appeared(self._looked, look, near, surface, height) if surface > 0.0 else None
+        at = appeared(self._looked, look, near, surface, height, within_m) if surface > 0.0 else None
         return at or fell(self._looked, look, near)
 
     def _not_there(self, name: str) -> None:
