@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from eval.evaluate import cached_policies, cached_simulator, failure_of, gather
 from hab.actions import Action
 from hab.episodes import SCENARIOS, load_scene, make_episode
@@ -13,6 +15,7 @@ from hab.layout import SPLIT_SEEDS
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import SimulationError, Simulator, Snapshot
 from planner.agent import Agent, chain_limits, play_episode, seed_draws
+from skills.fallen import fallen
 from skills.recorded import SPLIT, Recorded, fingerprint
 from skills.skill import Goal, SkillPolicy
 
@@ -45,17 +48,25 @@ class _Noting:
 
 
 def record(
-    agent: Agent, obs: str | None, episodes: int, workers: int, on_episode: Callable[[Played], None] | None = None
+    agent: Agent,
+    obs: str | None,
+    episodes: int,
+    workers: int,
+    on_episode: Callable[[Played], None] | None = None,
+    on_the_floor: float = 0.0,
 ) -> tuple[list[Recorded], str]:
     """Play so many training episodes, of each scenario in turn; return the calls of skills in them, and why it ended
-    early ("": it did not)."""
+    early ("": it did not).
+
+    on_the_floor: so large a share of Pick's calls is there a second time, with the object on the floor.
+    """
     played: list[Played] = []
-    problem = gather(partial(_play, agent, obs), workers, range(episodes), played, on_episode)
+    problem = gather(partial(_play, agent, obs, on_the_floor), workers, range(episodes), played, on_episode)
     calls = [call for episode in played for call in episode.calls]
     return sorted(calls, key=lambda call: call.index), problem
 
 
-def _play(agent: Agent, obs: str | None, number: int) -> Played:
+def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Played:
     scenario, calls, success = SCENARIOS[number % len(SCENARIOS)], list[Recorded](), False
     index = number % APARTMENTS + len(SPLIT_SEEDS[SPLIT]) * (number // APARTMENTS)
     episode = make_episode(scenario, SPLIT, index)
@@ -76,4 +87,6 @@ def _play(agent: Agent, obs: str | None, number: int) -> Played:
         pass  # what came before it is as good as any
     except Exception as error:
         raise failure_of(scenario, SPLIT, index, error) from error
-    return Played(calls, success)
+    rng, sim = np.random.default_rng([index, number]), cached_simulator("mujoco")
+    again = [call for call in calls if call.skill == "pick" and rng.random() < on_the_floor]
+    return Played([*calls, *filter(None, (fallen(sim, call, rng) for call in again))], success)

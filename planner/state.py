@@ -226,6 +226,8 @@ class SensedState(_Common):
         """Height of what an object lies on."""
         self._fallen: dict[str, int] = {}
         """Objects on the floor that have not been seen there: how often Navigate has come for them."""
+        self._stood: dict[str, tuple[Vec3, float]] = {}
+        """Where, and on how high a surface, objects were believed to lie that Pick is taken to have knocked down."""
 
     def begin(self, skill: str, arguments: Sequence[str]) -> None:
         self._skill, self._about, self._gripped = skill, arguments[0] if arguments else "", None
@@ -270,6 +272,7 @@ class SensedState(_Common):
         assert self._left is not None
         self._hold("")
         self._carried = ""
+        self._stood.pop(name, None)
         x, y, z = self._left.tolist()
         if self._skill == "pick":
             self._lies(name, self._seen(name, (x, y)) or (x, y, self._from[2]), False)
@@ -290,13 +293,19 @@ class SensedState(_Common):
         self._missed = ""
         if place[2] < LOWEST_M:
             self._fallen[name], self._surface_m[name] = 0, 0.0
+            self._facts = {a for a in self._facts if a[:2] != ("in", name)}
 
     def _look_for_missed(self, name: str) -> None:
         """Pick has ended with an empty hand: once the head's camera sees that the object's place is empty, it lies
-        where something has appeared beside or below that, or else it has fallen to the floor."""
+        where something has appeared beside or below that, or else, unless it was sought there in vain, on the floor."""
         x, y, _ = place = self.where[name]
-        if self._senses.look().beyond(np.array([place]))[0] > FREE_M:
-            self._lies(name, self._seen(name, (x, y), SHOVED_M) or (x, y, ON_FLOOR_M), False)
+        if not self._senses.look().beyond(np.array([place]))[0] > FREE_M:
+            return
+        if (at := self._seen(name, (x, y), SHOVED_M)) is not None:
+            self._lies(name, at, False)
+        elif name not in self._stood:
+            self._stood[name] = place, self._surface_m[name]
+            self._lies(name, (x, y, ON_FLOOR_M), False)
 
     def _look_for_fallen(self) -> None:
         """Correct where objects lie that have fallen to the floor, once the head's camera sees them."""
@@ -308,11 +317,16 @@ class SensedState(_Common):
 
     def _seeks(self, name: str) -> bool:
         """Whether Navigate has come for what has fallen and is not to be seen from there: the first time the robot
-        backs off, as if it were `stuck`, and looks from there; then it is `lost`."""
+        backs off, as if it were `stuck`, and looks from there; then it is `lost`, or has not fallen after all."""
         if name not in self._fallen:
             return False
         self._fallen[name] += 1
-        self._set(("lost", name), self._fallen[name] > 1)
+        if self._fallen[name] > 1 and name in self._stood:
+            place, surface = self._stood[name]
+            self._lies(name, place, False)
+            self._surface_m[name] = surface
+        else:
+            self._set(("lost", name), self._fallen[name] > 1)
         return True
 
     def _seen(self, name: str, near: tuple[float, float], within_m: float = NEAR_M) -> Vec3 | None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from eval.recording import record
+from hab import sensors
 from hab.episodes import make_episode, scene_seed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import FRUITS, HOUSE_OBJECTS, object_kind
@@ -17,6 +18,7 @@ from hab.sampler import SCENE_REPEATS
 from hab.simulator import Snapshot
 from planner.agent import Agent
 from skills import make_env
+from skills.fallen import LIES_M, fallen
 from skills.oracle import make_oracle
 from skills.recorded import Recorded, RecordingError, load, save, start_of
 
@@ -131,6 +133,31 @@ def test_what_was_lost_on_the_way_is_nobodys_start(monkeypatch: pytest.MonkeyPat
     lossy = record(Agent("oracle"), None, 1, 1)[0]
     assert [call.skill for call in full][:4] == ["navigate", "pick", "navigate", "place"]
     assert [call.skill for call in lossy] == ["navigate", "pick", "navigate"]
+
+
+def test_objects_that_have_fallen_lie_before_the_robot(recorded: list[Recorded], tmp_path: Path) -> None:
+    """On the floor and still, in view, and in nobody's way, where the furniture has room before it."""
+    sim, rng = MujocoSimulator(), np.random.default_rng(0)
+    picks = [call for call in recorded if call.skill == "pick"]
+    down = [found for call in picks if (found := fallen(sim, call, rng)) is not None]
+    assert len(down) > len(picks) / 2
+    sim.close()
+    save(tmp_path / "down.npz", down)
+    env: Any = make_env("pick", "train", chain_starts=1.0, chain_states=str(tmp_path / "down.npz")).unwrapped
+    laid_out = 0
+    for index in sorted({call.index for call in down}):
+        env.reset(options={"index": index})
+        place, sim = env.sim.object_pos(env.goal.object), env.sim
+        np.testing.assert_allclose(env.goal.position, place, atol=1e-3)
+        assert place[2] < LIES_M and sim.held == "" and not sim.collides()
+        ahead = sensors.in_base_frame(sensors.RobotPose(sim), place)
+        assert 0.3 < ahead[0] < 1.3 and abs(np.arctan2(ahead[1], ahead[0])) < 0.8
+        for _ in range(30):
+            sim.step({})
+        np.testing.assert_allclose(sim.object_pos(env.goal.object), place, atol=0.02)
+        laid_out += 1
+    assert laid_out
+    env.close()
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

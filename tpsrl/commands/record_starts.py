@@ -18,7 +18,14 @@ from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_fi
 @click.option("--obs", type=Name("observation set", tuple(OBSERVATION_SETS)), help="As of tpsrl eval.")
 @click.option("--episodes", default=1500, show_default=True, type=click.IntRange(min=1), help="Of all scenarios.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
-def record_starts_command(file: Path, skills: str, obs: str | None, episodes: int, workers: int) -> None:
+@click.option(
+    "--fallen",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0.0, 1.0),
+    help="Share of Pick's calls that are recorded a second time, with the object on the floor.",
+)
+def record_starts_command(file: Path, skills: str, obs: str | None, episodes: int, workers: int, fallen: float) -> None:
     """Record in FILE (.npz) where the chain hands over to each skill, in training apartments.
 
     tpsrl train-skill SKILL chain_states=FILE chain_starts=0.5 trains from there, too.
@@ -45,7 +52,7 @@ def record_starts_command(file: Path, skills: str, obs: str | None, episodes: in
     except AgentError as error:
         raise BadInput(f"--skills: {error}") from error
     with episode_progress("recording", episodes) as on_episode:
-        calls, problem = record(agent, obs, episodes, workers, on_episode)
+        calls, problem = record(agent, obs, episodes, workers, on_episode, fallen)
     if not calls:
         raise Failure(f"{problem}: nothing was recorded")
     save(file, calls)
