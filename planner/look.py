@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csgraph
 
 from hab import robot
-from hab.mujoco.rays import HEAD_LOOK_DIRECTIONS
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS
 from hab.scene import Vec3
 from hab.simulator import Simulator
 
@@ -111,6 +110,8 @@ def fallen(look: Look, near: tuple[float, float]) -> Vec3 | None:
 
 def _things(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return points (n, 3) by what they are of, seen from above."""
+    from scipy.sparse import csgraph  # imported late: it takes a while
+
     if not len(points):
         return []
     near = _apart(points[:, :2], points[:, :2]) < TOUCHING_M

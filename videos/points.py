@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.mujoco.rays import HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS
+from hab.ray_fans import HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS
 from hab.simulator import Simulator
 
 

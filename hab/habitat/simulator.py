@@ -25,8 +25,8 @@ from hab.habitat.fetch import CUP_CENTRE_M
 from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat, to_habitat
 from hab.habitat.played import Played
 from hab.habitat.played import played as played_as
-from hab.mujoco.rays import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, ray_directions
 from hab.objects import held_pose, is_object
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, ray_directions
 from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError, Snapshot
 

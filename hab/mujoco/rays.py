@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hab import robot
 from hab.mujoco import fetch
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS
 
 _NEVER = 1e10
 _SLACK_M = 1e-6
@@ -42,18 +43,6 @@ SHAPE_KINDS = {
 _UNKNOWN = np.float32(robot.UNKNOWN_RANGE)
 
 
-def ray_directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (n, 3) directions of length 1, base frame: each yaw with each pitch (rad; left, up)."""
-    yaw, pitch = (grid.ravel() for grid in np.meshgrid(yaws, pitches, indexing="ij"))
-    return np.stack((np.cos(pitch) * np.cos(yaw), np.cos(pitch) * np.sin(yaw), np.sin(pitch)), axis=1)
-
-
-LASER_DIRECTIONS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1))
-HEAD_SCAN_DIRECTIONS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD)
-HEAD_LOOK_DIRECTIONS = ray_directions(robot.HEAD_LOOK_YAWS_RAD, robot.HEAD_LOOK_PITCHES_RAD)
-"""(n, 3), base frame: the laser's right to left; the head's in columns from right to left, each from the floor up."""
-
-
 class _Fan(NamedTuple):
     """One sensor's rays, base frame; it meets the robot itself no nearer than `nears`, one a ray (m)."""
 
@@ -66,12 +55,6 @@ class _Fan(NamedTuple):
 
 
 _LOOK = robot.HEAD_CAMERA_TARGET - robot.HEAD_CAMERA_POS
-_AHEAD = _LOOK / np.linalg.norm(_LOOK)
-_SLANTS = np.stack((HEAD_LOOK_DIRECTIONS[:, 1], HEAD_LOOK_DIRECTIONS @ np.cross(_AHEAD, (0.0, 1.0, 0.0))))
-HEAD_LOOK_OUTSIDE = (
-    np.abs(_SLANTS) > math.tan(math.radians(robot.HEAD_CAMERA_FOV_DEG / 2)) * (HEAD_LOOK_DIRECTIONS @ _AHEAD)
-).any(0)
-"""(n,) which of these rays the camera's image has not: its corners are cut off."""
 _LASER = _Fan(
     robot.LASER_POS,
     robot.LASER_YAWS_RAD,
@@ -93,7 +76,7 @@ _HEAD_LOOK = _Fan(
     robot.HEAD_LOOK_YAWS_RAD,
     robot.HEAD_LOOK_PITCHES_RAD,
     HEAD_LOOK_DIRECTIONS,
-    NEAR_M / (HEAD_LOOK_DIRECTIONS @ _AHEAD),
+    NEAR_M * np.linalg.norm(_LOOK) / (HEAD_LOOK_DIRECTIONS @ _LOOK),
     robot.HEAD_SCAN_MAX_M,
 )
 

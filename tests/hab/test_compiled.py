@@ -17,14 +17,9 @@ from hab import robot, sensors
 from hab.episodes import load_grid
 from hab.mujoco import fetch
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
-from hab.mujoco.rays import (
-    HEAD_LOOK_DIRECTIONS,
-    HEAD_LOOK_OUTSIDE,
-    HEAD_SCAN_DIRECTIONS,
-    LASER_DIRECTIONS,
-    RangeSensors,
-)
+from hab.mujoco.rays import RangeSensors
 from hab.navgrid import NavGrid
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS
 from skills import make_env
 
 seeds = settings(max_examples=25, deadline=None, derandomize=True)

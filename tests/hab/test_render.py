@@ -15,10 +15,10 @@ from hab import robot
 from hab.episodes import make_episode
 from hab.mujoco import fetch
 from hab.mujoco.build import DECORATION_GROUP, SCENE_GROUP
-from hab.mujoco.rays import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, HEAD_SCAN_DIRECTIONS
 from hab.mujoco.render import HeadCamera, RenderingUnavailable, make_gl_context
 from hab.mujoco.simulator import MujocoSimulator, load_model
 from hab.objects import object_model
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, HEAD_SCAN_DIRECTIONS
 from skills import make_env
 from skills.oracle import make_oracle
 

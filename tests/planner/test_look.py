@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hab import robot
 from hab.episodes import Episode
-from hab.mujoco.rays import HEAD_LOOK_DIRECTIONS
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS
 from planner.look import FREE_M, Look, appeared, fallen
 from skills import make_env
 
