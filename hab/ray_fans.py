@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,19 @@ def ray_directions(yaws: NDArray[np.float64], pitches: NDArray[np.float64]) -> N
     """Return (n, 3) directions of length 1, base frame: each yaw with each pitch (rad; left, up)."""
     yaw, pitch = (grid.ravel() for grid in np.meshgrid(yaws, pitches, indexing="ij"))
     return np.stack((np.cos(pitch) * np.cos(yaw), np.cos(pitch) * np.sin(yaw), np.sin(pitch)), axis=1)
+
+
+def ends(
+    base: NDArray[np.float64],
+    origin: NDArray[np.float64],
+    directions: NDArray[np.float64],
+    ranges_m: NDArray[np.floating[Any]],
+) -> NDArray[np.float64]:
+    """Return (n, 3) where rays (n, 3) of the base's frame end in the world (m), from a base at x, y (m), yaw (rad)."""
+    ahead = origin + ranges_m[:, None] * directions
+    x, y, yaw = base
+    cos, sin = math.cos(yaw), math.sin(yaw)
+    return np.column_stack((x + ahead[:, :2] @ (cos, -sin), y + ahead[:, :2] @ (sin, cos), ahead[:, 2]))
 
 
 LASER_DIRECTIONS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1))

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.ray_fans import HEAD_LOOK_DIRECTIONS
+from hab.openings import rotated
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS, ends
 from hab.scene import Vec3
 from hab.simulator import Simulator
 
@@ -56,20 +57,19 @@ class Look:
     @property
     def camera(self) -> NDArray[np.float64]:
         """(3,) where it looks from (m, world)."""
-        return np.append(self.base[:2] + _turned(robot.HEAD_CAMERA_POS[:2], self.base[2]), robot.HEAD_CAMERA_POS[2])
+        return np.append(self.base[:2] + rotated(self.base[2], robot.HEAD_CAMERA_POS[:2]), robot.HEAD_CAMERA_POS[2])
 
     def points(self) -> NDArray[np.float64]:
         """Return (m, 3) what it sees (m, world)."""
         met = (self.ranges > 0.0) & (self.ranges < 0.999 * robot.HEAD_SCAN_MAX_M)
-        away = HEAD_LOOK_DIRECTIONS[met] * self.ranges[met, None]
-        return self.camera + np.column_stack((_turned(away[:, :2], self.base[2]), away[:, 2]))
+        return ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS[met], self.ranges[met])
 
     def beyond(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return (m,) how much farther (m) the rays nearest to points (m, 3) go; NaN where nothing is known."""
         away = points - self.camera
         far = np.linalg.norm(away, axis=1)
-        ahead = _turned(away[:, :2], -self.base[2])
-        column = _nearest(np.arctan2(ahead[:, 1], ahead[:, 0]), robot.HEAD_LOOK_YAWS_RAD)
+        ahead, left = rotated(-self.base[2], away[:, :2].T)
+        column = _nearest(np.arctan2(left, ahead), robot.HEAD_LOOK_YAWS_RAD)
         row = _nearest(np.arcsin(away[:, 2] / far), robot.HEAD_LOOK_PITCHES_RAD)
         known = (column >= 0) & (row >= 0)
         met = self.ranges[np.where(known, column * len(robot.HEAD_LOOK_PITCHES_RAD) + row, 0)]
@@ -131,12 +131,6 @@ def _middle(thing: NDArray[np.float64], look: Look, surface_m: float) -> Vec3:
 def _apart(ones: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return (n, m) distances."""
     return np.linalg.norm(ones[:, None] - others[None], axis=2)
-
-
-def _turned(away: NDArray[np.float64], yaw: float) -> NDArray[np.float64]:
-    """Turn (…, 2) vectors to the left."""
-    cos, sin = math.cos(yaw), math.sin(yaw)
-    return np.stack((cos * away[..., 0] - sin * away[..., 1], sin * away[..., 0] + cos * away[..., 1]), axis=-1)
 
 
 def _nearest(angles: NDArray[np.float64], rays: NDArray[np.float64]) -> NDArray[np.int64]:

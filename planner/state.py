@@ -220,6 +220,7 @@ class SensedState(_Common):
         """Where what it carries was taken from (m, world)."""
         self._looked: Look | None = None
         """What was in view when the last call of Pick or Place began."""
+        self._now: Look | None = None
         self._missed = ""
         """What Pick was sent for and has not brought, while its place has not been seen since."""
         self._surface_m = {n: scene.receptacle(t.start_receptacle).center[2] for n, t in self._targets.items()}
@@ -247,7 +248,7 @@ class SensedState(_Common):
         self._gripped, self._left = hand, hand + axes @ self._offset
 
     def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
-        holds = self._senses.holds
+        holds, self._now = self._senses.holds, None
         if self._carried and holds:
             # `holding`: the suction holds something, which is taken to be what the hand was sent for.
             name = self._carried
@@ -295,11 +296,16 @@ class SensedState(_Common):
             self._fallen[name], self._surface_m[name] = 0, 0.0
             self._facts = {a for a in self._facts if a[:2] != ("in", name)}
 
+    def _look(self) -> Look:
+        """Return what is in view now that the call is over: looked at once."""
+        self._now = self._now or self._senses.look()
+        return self._now
+
     def _look_for_missed(self, name: str) -> None:
         """Pick has ended with an empty hand: once the head's camera sees that the object's place is empty, it lies
         where something has appeared beside or below that, or else, unless it was sought there in vain, on the floor."""
         x, y, _ = place = self.where[name]
-        if not self._senses.look().beyond(np.array([place]))[0] > FREE_M:
+        if not self._look().beyond(np.array([place]))[0] > FREE_M:
             return
         if (at := self._seen(name, (x, y), SHOVED_M)) is not None:
             self._lies(name, at, False)
@@ -309,9 +315,8 @@ class SensedState(_Common):
 
     def _look_for_fallen(self) -> None:
         """Correct where objects lie that have fallen to the floor, once the head's camera sees them."""
-        look = self._senses.look() if self._fallen else None
         for name in sorted(self._fallen):
-            if look is not None and (at := fallen(look, self.where[name][:2])) is not None:
+            if (at := fallen(self._look(), self.where[name][:2])) is not None:
                 self.where[name] = at
                 del self._fallen[name]
 
@@ -333,7 +338,7 @@ class SensedState(_Common):
         """Return where the head's camera sees an object, on its surface or on the floor, that was not there when the
         call began."""
         assert self._looked is not None
-        look, target, surface = self._senses.look(), self._targets[name], self._surface_m[name]
+        look, target, surface = self._look(), self._targets[name], self._surface_m[name]
         height = 2.0 * (target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2])
         at = appeared(self._looked, look, near, surface, height, within_m) if surface > 0.0 else None
         return at or fell(self._looked, look, near)

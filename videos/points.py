@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.ray_fans import HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS
+from hab.ray_fans import HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS, ends
 from hab.simulator import Simulator
 
 
@@ -32,7 +30,4 @@ def _points(
     """Turn ranges, a share of the longest, along rays of the base frame into points; those that meet nothing, or the
     robot's own arm, have none."""
     met = (ranges < 1.0) & (ranges != robot.UNKNOWN_RANGE)
-    ahead = origin + ranges[met, None] * longest_m * rays[met]
-    x, y, yaw = sim.base
-    cos, sin = math.cos(yaw), math.sin(yaw)
-    return np.column_stack((x + ahead[:, :2] @ (cos, -sin), y + ahead[:, :2] @ (sin, cos), ahead[:, 2]))
+    return ends(sim.base, origin, rays[met], ranges[met] * longest_m)

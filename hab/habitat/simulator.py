@@ -26,14 +26,14 @@ from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat
 from hab.habitat.played import Played
 from hab.habitat.played import played as played_as
 from hab.objects import held_pose, is_object
-from hab.ray_fans import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, ray_directions
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS, HEAD_LOOK_OUTSIDE, HEAD_SCAN_DIRECTIONS, LASER_DIRECTIONS
 from hab.scene import Quat
 from hab.simulator import Overlay, SimulationError, Snapshot
 
 _TOUCHING_M = 0.0
 """Contacts nearer than this count as such; Bullet reports pairs that are merely close, too."""
-_LASER_RAYS = ray_directions(robot.LASER_YAWS_RAD, np.zeros(1)) @ TO_HABITAT.T
-_HEAD_RAYS = ray_directions(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD) @ TO_HABITAT.T
+_LASER_RAYS = LASER_DIRECTIONS @ TO_HABITAT.T
+_HEAD_RAYS = HEAD_SCAN_DIRECTIONS @ TO_HABITAT.T
 _LOOK_RAYS = HEAD_LOOK_DIRECTIONS @ TO_HABITAT.T
 
 

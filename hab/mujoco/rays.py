@@ -63,22 +63,16 @@ _LASER = _Fan(
     np.full(len(LASER_DIRECTIONS), NEAR_M),
     robot.LASER_MAX_M,
 )
-_HEAD = _Fan(
-    robot.HEAD_CAMERA_POS,
-    robot.HEAD_SCAN_YAWS_RAD,
-    robot.HEAD_SCAN_PITCHES_RAD,
-    HEAD_SCAN_DIRECTIONS,
-    NEAR_M * np.linalg.norm(_LOOK) / (HEAD_SCAN_DIRECTIONS @ _LOOK),
-    robot.HEAD_SCAN_MAX_M,
-)
-_HEAD_LOOK = _Fan(
-    robot.HEAD_CAMERA_POS,
-    robot.HEAD_LOOK_YAWS_RAD,
-    robot.HEAD_LOOK_PITCHES_RAD,
-    HEAD_LOOK_DIRECTIONS,
-    NEAR_M * np.linalg.norm(_LOOK) / (HEAD_LOOK_DIRECTIONS @ _LOOK),
-    robot.HEAD_SCAN_MAX_M,
-)
+
+
+def _of_camera(yaws: NDArray[np.float64], pitches: NDArray[np.float64], directions: NDArray[np.float64]) -> _Fan:
+    """Return rays of the head camera's image."""
+    nears = NEAR_M * np.linalg.norm(_LOOK) / (directions @ _LOOK)
+    return _Fan(robot.HEAD_CAMERA_POS, yaws, pitches, directions, nears, robot.HEAD_SCAN_MAX_M)
+
+
+_HEAD = _of_camera(robot.HEAD_SCAN_YAWS_RAD, robot.HEAD_SCAN_PITCHES_RAD, HEAD_SCAN_DIRECTIONS)
+_HEAD_LOOK = _of_camera(robot.HEAD_LOOK_YAWS_RAD, robot.HEAD_LOOK_PITCHES_RAD, HEAD_LOOK_DIRECTIONS)
 
 
 class RangeSensors:
