@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from eval.model_card import CURVE_DATA
+from eval.training_facts import CURVE_DATA
 from planner.zoo import ZooError, entries
 from skills import TASKS
 from ver_core.reporting import RECENT_EPISODES

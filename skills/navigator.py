@@ -19,6 +19,14 @@ from skills.trained import WeightsError, without_critic
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.policy import RecurrentPolicy
 
+NAVIGATION_ZOO = Path(__file__).parent / "navigation_zoo"
+"""The packaged policies of navigation tasks."""
+
+
+def policy_name(task: str, obs: str, gps: bool = True) -> str:
+    """Return the name of a policy's folder in the zoo: pointnav_laser."""
+    return f"{task}_{obs}" + ("" if gps else "_nogps")
+
 
 def fit_navigation_policy(policy: PolicyConfig, task: str, obs: str, gps: bool) -> PolicyConfig:
     """Return the policy's configuration without observations that other tasks, or other sensors, have."""

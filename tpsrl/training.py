@@ -15,7 +15,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from configs.schema import ConfigError, TrainSkillConfig, changed_key, read_train_config, train_config_yaml
-from eval.model_card import CardError, keep_facts
+from eval.model_card import keep_facts
+from eval.training_facts import CardError
 from hab.backend import PLANAR
 from hab.episodes import data_split
 from hab.observation_sets import CRITIC_KEYS, DEPTH, LASER_MAP, OBSERVATION_SETS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import command_line
@@ -20,6 +22,7 @@ from hab.navigation.env import make_navigation_env
 from skills.navigator import Navigator, fit_navigation_policy
 from ver_core.policy import RecurrentPolicy
 
+ROOT = Path(__file__).parents[2]
 TINY = [
     "train.num_envs=4", "train.envs_per_worker=4", "train.rollout_length=16", "train.min_batch=1",
     "train.learner_threads=1", "train.sequence_length=8", "policy.rnn_size=8", "policy.mlp=[8]",
@@ -40,7 +43,8 @@ BAD = {
     "resume nothing": (["train-nav", "pointnav", "--resume", "--out", "/no/such"], "holds no run"),
     "resume otherwise": (["train-nav", "pointnav", "--resume", "--out", "x", "train.seed=3"], "only train.total_steps"),
     "weights of nothing": (["train-nav", "pointnav", "initial_weights=/no/such"], "holds no policy.safetensors"),
-    "no policy": (["eval", "pointnav"], "--policy"),
+    "no policy": (["eval", "flee"], "no policy for flee is packaged"),
+    "no policy of the sensor": (["render", "pointnav", "--obs", "rgb"], "that sees rgb is packaged"),
     "policy that is not there": (["eval", "pointnav", "--policy", "/no/such"], "holds no run"),
     "oracle without goal": (["eval", "flee", "--policy", "oracle"], "has no goal"),
     "oracle that draws": (["eval", "pointnav", "--policy", "oracle", "--deterministic"], "leave it out"),
@@ -121,6 +125,41 @@ def test_a_policy_of_pointnav_goes_on_with_flee(
     other = [*TINY, f"initial_weights={first}", "policy.rnn_size=9"]
     assert run(["train-nav", "flee", "--steps", "128", "--out", str(tmp_path / "x"), *other], monkeypatch) == 2
     assert "is of another network" in capsys.readouterr().err
+
+
+def test_a_run_is_published_and_then_the_one_that_is_played(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run_folder, zoo, report = tmp_path / "run", tmp_path / "zoo", tmp_path / "report.json"
+    for more in (["--steps", "128", *TINY], ["--resume", "--steps", "192"]):
+        # A process of its own: the card quotes its command.
+        command = [sys.executable, "-m", "tpsrl", "train-nav", "pointnav", "--out", str(run_folder), *more]
+        subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    monkeypatch.setattr("skills.navigator.NAVIGATION_ZOO", zoo)
+    assert run(["eval", "pointnav"], monkeypatch) == 2
+    assert run(["publish-skill", str(run_folder), "--episodes", "5", "--split", "train"], monkeypatch) == 0
+    folder = zoo / "pointnav_laser"
+    assert {path.name for path in folder.iterdir()} == {
+        "policy.safetensors", "config.yaml", "card.json", "curve.png", "curve.json", "README.md"
+    }  # fmt: skip
+    assert run(["eval", "pointnav", "--split", "train", "--episodes", "5", "--json", str(report)], monkeypatch) == 0
+    measured, card = json.loads(report.read_text())["measures"], json.loads((folder / "card.json").read_text())
+    found = card["results"]["train"]
+    assert found["episodes"] == 5 and found["return"] == round(measured["return"]["mean"], 4)
+    assert found["spl_ci95"] == [round(end, 4) for end in measured["spl"]["ci95"]]
+    assert card["training"]["steps"] == 192 and card["training"]["command"].startswith("tpsrl train-nav pointnav")
+    assert card["training"]["resumed"] == ["tpsrl train-nav pointnav --resume --steps 192 --out RUN"]
+    text = (folder / "README.md").read_text()
+    assert card["training"]["command"] in text and "| train | " in text
+
+    # Measured again on another split, in place; listed with the packaged ones.
+    assert run(["publish-skill", str(folder), "--episodes", "2", "--split", "val"], monkeypatch) == 0
+    assert set(json.loads((folder / "card.json").read_text())["results"]) == {"train", "val"}
+    capsys.readouterr()
+    assert run(["skills"], monkeypatch) == 0
+    assert "pointnav_laser" in capsys.readouterr().out
+    assert run(["publish-skill", str(run_folder), "--workers", "2"], monkeypatch) == 2
+    assert "leave it out" in capsys.readouterr().err
 
 
 def test_the_oracle_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

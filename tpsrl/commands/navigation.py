@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skills.navigator import Navigator
 
 OBS = ("laser", "depth", "rgb")
-ORACLE = "oracle"
+ORACLE, PACKAGED = "oracle", "zoo"
 WITH_GOAL = ("pointnav", "objectnav")
 
 
@@ -107,11 +107,19 @@ def play_options(command: Command) -> Command:
     """Add the options that say who plays which task."""
     options = [
         click.argument("task", metavar="TASK", type=Name("task", TASKS)),
-        click.option("--policy", required=True, metavar="RUN", help="A training run's folder, or oracle."),
+        click.option(
+            "--policy",
+            default=PACKAGED,
+            show_default=True,
+            metavar="RUN",
+            help="zoo: the packaged one; a training run's folder; or oracle.",
+        ),
         click.option("--deterministic", is_flag=True, help="Play the most probable action, instead of drawing it."),
         click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
         click.option(
-            "--obs", type=Name("sensor", OBS), help="What the oracle's film shows as seen; a run has its own."
+            "--obs",
+            type=Name("sensor", OBS),
+            help="What the packaged policy sees, or the oracle's film shows as seen; a run has its own.",
         ),
         click.option(
             "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of drawn actions, noise."
@@ -224,7 +232,7 @@ def _player(task: str, policy: str, deterministic: bool, obs: str | None) -> tup
     from skills.trained import WeightsError
     from tpsrl.navigation_training import nav_run
 
-    run = Path(policy)
+    run = _packaged(task, obs) if policy == PACKAGED else Path(policy)
     config = nav_run(run)
     if config.task != task:
         raise BadInput(f"--policy {policy}: was trained for {config.task}, not for {task}")
@@ -235,6 +243,21 @@ def _player(task: str, policy: str, deterministic: bool, obs: str | None) -> tup
     except (WeightsError, OSError) as error:
         raise BadInput(f"--policy {policy}: {error}") from error
     return {key: getattr(config, key) for key in TASK_KEYS}, navigator
+
+
+def _packaged(task: str, obs: str | None) -> Path:
+    """Return the folder of a task's packaged policy, one with the laser first."""
+    from planner.zoo import WEIGHTS
+    from skills.navigator import NAVIGATION_ZOO, policy_name
+
+    for sensor in (obs,) if obs else OBS:
+        folder = NAVIGATION_ZOO / policy_name(task, sensor)
+        if (folder / WEIGHTS).is_file():
+            return folder
+    seen = f" that sees {obs}" if obs else ""
+    raise BadInput(
+        f"no policy for {task}{seen} is packaged; train one (tpsrl train-nav {task}) and give it as --policy"
+    )
 
 
 def _table(title: str, measures: dict[str, dict[str, Any]]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -14,11 +15,11 @@ from tpsrl.inputs import BadInput, output_files
 @click.option("--zoo", type=Path, metavar="DIR", help="Another folder of published policies than the packaged one.")
 @click.option("--curves", type=Path, metavar="FILE", help="Also draw their success while they were trained (.png).")
 def skills_command(zoo: Path | None, curves: Path | None) -> None:
-    """List the trained policies: what they were trained with, and their success on unseen apartments."""
+    """List the trained policies: with how many steps they were trained, and their success on unseen apartments."""
     from rich.table import Table
 
     from eval.curves import draw_curves
-    from eval.model_card import CardError, rate, read_card
+    from eval.training_facts import CardError, rate, read_card
     from planner.zoo import ZOO, ZooError, entries
 
     if curves is not None and curves.suffix != ".png":
@@ -44,7 +45,10 @@ def skills_command(zoo: Path | None, curves: Path | None) -> None:
         raise BadInput(str(error)) from error
     if not found:
         raise BadInput(f"{folder}: holds no trained policies; tpsrl publish-skill puts runs there")
-    Console(width=max(Console().width, 110)).print(table)
+    console = Console(width=max(Console().width, 110))
+    console.print(table)
+    if zoo is None:
+        console.print(_navigation())
     if curves is not None:
         try:
             drawn = draw_curves(folder, curves)
@@ -53,3 +57,25 @@ def skills_command(zoo: Path | None, curves: Path | None) -> None:
         if not drawn:
             raise BadInput(f"--curves: {folder} keeps no curve of its policies; publish them anew from their runs")
         click.echo(f"{curves}: {drawn} of {len(found)} policies; of the others no curve was kept")
+
+
+def _navigation() -> Any:
+    """Return the table of the packaged policies of navigation tasks."""
+    from rich.table import Table
+
+    from eval.navigation_card import spl
+    from eval.training_facts import rate, read_card
+    from planner.zoo import WEIGHTS
+    from skills.navigator import NAVIGATION_ZOO
+
+    table = Table(title="navigation", expand=False)
+    for heading in ("policy", "million steps", "minutes", "val", "SPL", "test", "SPL"):
+        table.add_column(heading, justify="left" if heading == "policy" else "right")
+    for weights in sorted(NAVIGATION_ZOO.glob(f"*/{WEIGHTS}")):
+        card = read_card(weights.parent)
+        row = [weights.parent.name, f"{card['training']['steps'] / 1e6:.1f}", f"{card['training']['seconds'] / 60:.0f}"]
+        for split in ("val", "test"):
+            result = card["results"].get(split, {})
+            row += [rate(result, 3) if "success" in result else "-", spl(result) or "-"]
+        table.add_row(*row)
+    return table
