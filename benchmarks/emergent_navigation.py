@@ -14,13 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from training_runs import enough, rows, train
 
 from eval.ablation import CELLS, Cell, ablate
 from eval.ablation_report import START_M, summarize
@@ -50,7 +49,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.steps, arguments.every, arguments.at, arguments.episodes = 16384, 8192, [16384], 2
-    rows = []
+    found = []
     for starts in arguments.starts:
         for seed in arguments.seeds:
             run = arguments.out / f"{starts}_{seed}"
@@ -58,30 +57,17 @@ def main() -> None:
                 _train(run, starts, seed, arguments.steps, arguments.every, arguments.override)
             for decisions in _kept_nearest(run, arguments.at):
                 played = _play(run, decisions, arguments.split, arguments.episodes, arguments.workers)
-                rows.append({"starts": starts, "seed": seed, "decisions": decisions, **played})
-    _print(rows)
+                found.append({"starts": starts, "seed": seed, "decisions": decisions, **played})
+    _print(found)
     if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def _train(run: Path, starts: str, seed: int, steps: int, every: int, overrides: list[str]) -> None:
     """Train to `steps` decisions, and keep the policy where it was saved at least `every` decisions later."""
-    if _decisions(run) >= steps:
-        return
-    command = [sys.executable, "-m", "tpsrl", "train-skill", "pick", "--nav", "--steps", str(steps), "--out", str(run)]
-    if (run / "checkpoint.pt").is_file():
-        command.append("--resume")
-    else:
-        command += [f"starts={starts}", "chain_starts=0", f"train.seed={seed}", "train.checkpoint_every_s=30"]
-        command += overrides
-    with subprocess.Popen(command) as training:
-        while training.poll() is None:
-            time.sleep(2.0)
-            _keep(run, every)
-    if training.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}: failed")
-    if _decisions(run) < steps:
-        raise SystemExit("interrupted; give the same command again to go on")
+    command = ["train-skill", "pick", "--nav", "--steps", str(steps)]
+    first = [f"starts={starts}", "chain_starts=0", f"train.seed={seed}", "train.checkpoint_every_s=30", *overrides]
+    train(command, first, run, enough(steps), lambda: _keep(run, every))
     _keep(run, 1)
 
 
@@ -97,12 +83,11 @@ def _keep(run: Path, every: int) -> None:
 
 def _decisions(run: Path, at: float | None = None) -> int:
     """Return how many decisions a run has made: now, or when a file was written."""
-    file = run / "scalars.jsonl"
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
-    if at is not None and rows:
-        begun = file.stat().st_mtime - rows[-1]["seconds"]
-        rows = [row for row in rows if begun + row["seconds"] <= at + 1.0]
-    return int(rows[-1]["steps"]) if rows else 0
+    known = rows(run)
+    if at is not None and known:
+        begun = (run / "scalars.jsonl").stat().st_mtime - known[-1]["seconds"]
+        known = [row for row in known if begun + row["seconds"] <= at + 1.0]
+    return int(known[-1]["steps"]) if known else 0
 
 
 def _kept(run: Path) -> list[int]:
@@ -138,11 +123,11 @@ def _quietly(cell: Cell, episodes: int) -> Iterator[Callable[[Any], None]]:
     yield lambda result: None
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
+def _print(found: list[dict[str, Any]]) -> None:
     begun = [f"Pick from {low:g} m" for low in START_M[:-1]]
     print("| starts | seed | decisions | pick 1 | place 1 | driven, m | " + " | ".join(begun) + " |")
     print("| --- " * (6 + len(begun)) + "|")
-    for row in rows:
+    for row in found:
         shares = [_share(count, row["episodes"]) for count in row["interactions"]]
         calls = [f"{part['successes']} of {part['calls']}" for part in row["by_start"]]
         driven = row["driven_m_of_successes"]

@@ -18,11 +18,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
+
+from training_runs import enough, first_over, rows, train
 
 from planner.zoo import WEIGHTS
 
@@ -62,45 +61,24 @@ def _name(variant: str) -> str:
 
 
 def _train(task: str, seed: int, variant: str, steps: int, until: int, folder: Path) -> None:
-    if (rows := _rows(folder)) and rows[-1]["steps"] >= until:
-        return
-    command = [sys.executable, "-m", "tpsrl", "train-skill", task, "--nav", "--steps", str(steps), "--out", str(folder)]
-    if (folder / "checkpoint.pt").is_file():
-        command.append("--resume")
-    else:
-        command += [f"train.seed={seed}", *variant.split()]
-    with subprocess.Popen(command) as training:
-        while training.poll() is None:
-            time.sleep(1.0)
-            if until < steps and (rows := _rows(folder)) and rows[-1]["steps"] >= until:
-                training.terminate()  # it saves, and can be resumed
-                training.wait()
-    if training.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}: failed")
-    rows = _rows(folder)
-    if not rows or rows[-1]["steps"] < until:
-        raise SystemExit("interrupted; give the same command again to go on")
-
-
-def _rows(folder: Path) -> list[dict[str, float]]:
-    file = folder / "scalars.jsonl"
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+    command = ["train-skill", task, "--nav", "--steps", str(steps)]
+    train(command, [f"train.seed={seed}", *variant.split()], folder, enough(until))
 
 
 def _measure(folder: Path, steps: int) -> dict[str, float | None] | None:
-    rows = [row for row in _rows(folder) if "episode/success" in row and "learn/entropy_coef" in row]
-    if not rows or not (folder / WEIGHTS).is_file():
+    known = [row for row in rows(folder) if "episode/success" in row and "learn/entropy_coef" in row]
+    if not known or not (folder / WEIGHTS).is_file():
         return None
-    there = next((number for number, row in enumerate(rows) if row["steps"] >= steps), len(rows))
-    rows = rows[: there + 1]
-    over = (row["steps"] for row in rows if row["episode/success"] >= BAR)
-    speeds = sorted(row["train/sps"] for row in rows)
+    there = next((number for number, row in enumerate(known) if row["steps"] >= steps), len(known))
+    known = known[: there + 1]
+    over = first_over(known, BAR)
+    speeds = sorted(row["train/sps"] for row in known)
     return {
-        "decisions": rows[-1]["steps"],
-        f"decisions_to_{BAR:.2f}": next(over, None),
-        "success_at_end": rows[-1]["episode/success"],
-        "return_at_end": rows[-1]["episode/return"],
-        "entropy_coef": rows[-1]["learn/entropy_coef"],
+        "decisions": known[-1]["steps"],
+        f"decisions_to_{BAR:.2f}": over and over["steps"],
+        "success_at_end": known[-1]["episode/success"],
+        "return_at_end": known[-1]["episode/return"],
+        "entropy_coef": known[-1]["learn/entropy_coef"],
         **_deviations(folder),
         "decisions_per_s": speeds[len(speeds) // 2],
     }

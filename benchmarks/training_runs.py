@@ -1,0 +1,64 @@
+"""A benchmark's trainings: each in a folder of its own, and taken up there where it was left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+Row = dict[str, float]
+TPSRL = (sys.executable, "-m", "tpsrl")
+
+
+def rows(folder: Path) -> list[Row]:
+    """Return what a run has written down of itself so far."""
+    file = folder / "scalars.jsonl"
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+
+
+def steps(folder: Path) -> int:
+    """Return how many steps a run has made."""
+    known = rows(folder)
+    return int(known[-1]["steps"]) if known else 0
+
+
+def train(
+    command: Sequence[str],
+    overrides: Sequence[str],
+    folder: Path,
+    until: Callable[[list[Row]], bool],
+    meanwhile: Callable[[], None] = lambda: None,
+    launcher: Sequence[str] = TPSRL,
+) -> None:
+    """Train in `folder` until the run is over, or what it wrote down says that it is enough.
+
+    overrides: of a run that begins; one that is resumed has its own. Raises `SystemExit` if it fails or is interrupted.
+    """
+    if until(rows(folder)):
+        return
+    begun = (folder / "checkpoint.pt").is_file()
+    full = [*launcher, *command, "--out", str(folder), *(["--resume"] if begun else overrides)]
+    with subprocess.Popen(full) as training:
+        while training.poll() is None:
+            time.sleep(1.0)
+            meanwhile()
+            if until(rows(folder)):
+                training.terminate()  # it saves, and can be resumed
+                training.wait()
+    if training.returncode != 0:
+        raise SystemExit(f"{' '.join(full)}: failed")
+    if not until(rows(folder)):
+        raise SystemExit("interrupted; give the same command again to go on")
+
+
+def enough(count: int) -> Callable[[list[Row]], bool]:
+    """Return the rule that a run is over after so many steps."""
+    return lambda known: bool(known) and known[-1]["steps"] >= count
+
+
+def first_over(known: list[Row], bar: float, key: str = "episode/success") -> Row | None:
+    """Return the first row in which a measure of the last training episodes is at the bar."""
+    return next((row for row in known if row.get(key, 0.0) >= bar), None)
