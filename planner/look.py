@@ -27,9 +27,13 @@ ON_M = 0.008
 TALLER_M = 0.03
 """A thing that has tipped over is at most so much taller than it was."""
 FELL_M = 0.5
-"""What has fallen to the floor lies so near to where it was lost."""
-TALLEST_M = 0.25
-"""What is higher above the floor is furniture, and no object is longer."""
+"""What falls to the floor lies so near to where it was lost …"""
+ROLLED_M = 1.2
+"""… and so near later, if it is round."""
+HIGHER_M = 0.5
+"""What is seen up to this height is taken together, to tell furniture, which is taller than objects."""
+LONGEST_M = 0.28
+"""No object is longer, across."""
 KNOWN_M = 0.025
 """What is so near to something that was seen before is an edge of that."""
 TOUCHING_M = 0.05
@@ -83,29 +87,42 @@ def appeared(
 
     near: x, y where it was let go; surface_m: the height of what it lies on; height_m: its own, as it was to stand.
     """
+    things = _new(before, after, near, surface_m, height_m + TALLER_M, within_m)
+    return _middle(max(things, key=len), after, surface_m) if things else None
+
+
+def fell(before: Look, after: Look, near: tuple[float, float], height_m: float) -> Vec3 | None:
+    """Return the middle (m, world) of what lies on the floor near x, y and did not before; None if nothing is seen.
+
+    height_m: the thing's own, as it stood. What is taller is the side of some furniture, not seen before.
+    """
+    new = _new(before, after, near, 0.0, HIGHER_M, FELL_M)
+    things = [thing for thing in new if thing[:, 2].max() < height_m + TALLER_M]
+    return _middle(max(things, key=len), after, 0.0) if things else None
+
+
+def fallen(look: Look, near: tuple[float, float], height_m: float) -> Vec3 | None:
+    """Return the middle (m, world) of what lies on the floor nearest to x, y; None if nothing is seen that might be an
+    object of that height, standing or tipped over."""
+    seen = look.points()
+    seen = seen[(seen[:, 2] > ON_M) & (np.hypot(*(seen[:, :2] - near).T) < ROLLED_M + LONGEST_M)]
+    things = [t for t in _things(seen) if t[:, 2].max() < height_m + TALLER_M]
+    small = [t for t in things if np.ptp(t[:, :2], axis=0).max() < LONGEST_M]
+    middles = [_middle(thing, look, 0.0) for thing in small]
+    there = [middle for middle in middles if math.dist(middle[:2], near) < ROLLED_M]
+    return min(there, key=lambda middle: math.dist(middle[:2], near), default=None)
+
+
+def _new(
+    before: Look, after: Look, near: tuple[float, float], surface_m: float, up_to_m: float, within_m: float
+) -> list[NDArray[np.float64]]:
+    """Return what is seen now and was not there before, up to so high above a surface."""
     seen, known = (
         points[(points[:, 2] > surface_m + ON_M) & (np.hypot(*(points[:, :2] - near).T) < within_m + KNOWN_M)]
         for points in (after.points(), before.points())
     )
-    seen = seen[(seen[:, 2] < surface_m + height_m + TALLER_M) & (before.beyond(seen) > FREE_M)]
-    things = _things(seen[(_apart(seen, known) > KNOWN_M).all(axis=1)])
-    return _middle(max(things, key=len), after, surface_m) if things else None
-
-
-def fell(before: Look, after: Look, near: tuple[float, float]) -> Vec3 | None:
-    """Return the middle (m, world) of what lies on the floor near x, y and did not before; None if nothing is seen."""
-    return appeared(before, after, near, 0.0, TALLEST_M, FELL_M)
-
-
-def fallen(look: Look, near: tuple[float, float]) -> Vec3 | None:
-    """Return the middle (m, world) of what lies on the floor nearest to x, y; None if nothing is seen that might be an
-    object."""
-    seen = look.points()
-    seen = seen[(seen[:, 2] > ON_M) & (np.hypot(*(seen[:, :2] - near).T) < FELL_M + TALLEST_M)]
-    small = [t for t in _things(seen) if t[:, 2].max() < TALLEST_M and np.ptp(t[:, :2], axis=0).max() < TALLEST_M]
-    middles = [_middle(thing, look, 0.0) for thing in small]
-    there = [middle for middle in middles if math.dist(middle[:2], near) < FELL_M]
-    return min(there, key=lambda middle: math.dist(middle[:2], near), default=None)
+    seen = seen[(seen[:, 2] < surface_m + up_to_m) & (before.beyond(seen) > FREE_M)]
+    return _things(seen[(_apart(seen, known) > KNOWN_M).all(axis=1)])
 
 
 def _things(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:

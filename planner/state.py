@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.episodes import Episode, Target
+from hab.episodes import Episode, Target, lies_on
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, PLACED_M, object_placed
 from hab.openings import drawn_out, handle_at, rotated
 from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
@@ -269,7 +269,7 @@ class SensedState(_Common):
     def _let_go_of(self, name: str) -> None:
         """`object_at`: what was carried is within 0.15 m of its goal, where the head's camera sees something new, or,
         if it sees nothing new, was there when the suction's hold ended. Elsewhere it is taken to lie on what is below:
-        what it was taken from, if the arm had yet to leave that, or the floor."""
+        the furniture that the hand was over, or the floor."""
         assert self._left is not None
         self._hold("")
         self._carried = ""
@@ -281,12 +281,16 @@ class SensedState(_Common):
             goal = self._targets[name].goal_pos
             near = math.dist((x, y), goal[:2]) < ON_THE_SAME_M
             self._surface_m[name] = self._scene.receptacle(self._targets[name].goal_receptacle).center[2]
-            at = self._seen(name, (x, y))
+            at = self._seen(name, (x, y), floor=not near)
             lies = at or ((x, y, min(z, goal[2])) if near else (x, y, ON_FLOOR_M))
             self._lies(name, lies, math.dist(at or (x, y, z), goal) < PLACED_M)
         else:
-            near = self._skill == "tuck" and math.dist((x, y), self._from[:2]) < ON_THE_SAME_M
-            self._lies(name, (x, y, self._from[2] if near else ON_FLOOR_M), False)
+            under, placed = lies_on(self._scene, (x, y, z)), False
+            if under is not None:
+                self._surface_m[name] = under.center[2]
+                z = under.center[2] + self._height(name) / 2.0
+                placed = math.dist((x, y, z), self._targets[name].goal_pos) < PLACED_M
+            self._lies(name, (x, y, ON_FLOOR_M if under is None else z), placed)
 
     def _lies(self, name: str, place: Vec3, placed: bool) -> None:
         super()._lies(name, place, placed)
@@ -316,7 +320,7 @@ class SensedState(_Common):
     def _look_for_fallen(self) -> None:
         """Correct where objects lie that have fallen to the floor, once the head's camera sees them."""
         for name in sorted(self._fallen):
-            if (at := fallen(self._look(), self.where[name][:2])) is not None:
+            if (at := fallen(self._look(), self.where[name][:2], self._height(name))) is not None:
                 self.where[name] = at
                 del self._fallen[name]
 
@@ -334,14 +338,19 @@ class SensedState(_Common):
             self._set(("lost", name), self._fallen[name] > 1)
         return True
 
-    def _seen(self, name: str, near: tuple[float, float], within_m: float = NEAR_M) -> Vec3 | None:
-        """Return where the head's camera sees an object, on its surface or on the floor, that was not there when the
-        call began."""
+    def _seen(self, name: str, near: tuple[float, float], within_m: float = NEAR_M, floor: bool = True) -> Vec3 | None:
+        """Return where the head's camera sees an object, on its surface or (`floor`) on the floor, that was not there
+        when the call began."""
         assert self._looked is not None
-        look, target, surface = self._look(), self._targets[name], self._surface_m[name]
-        height = 2.0 * (target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2])
+        look, surface = self._look(), self._surface_m[name]
+        height = self._height(name)
         at = appeared(self._looked, look, near, surface, height, within_m) if surface > 0.0 else None
-        return at or fell(self._looked, look, near)
+        return at or (fell(self._looked, look, near, height) if floor else None)
+
+    def _height(self, name: str) -> float:
+        """Return how high an object stands, or lies, where the episode says that it starts (m)."""
+        target = self._targets[name]
+        return 2.0 * (target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2])
 
     def _not_there(self, name: str) -> None:
         """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut."""

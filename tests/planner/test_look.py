@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from hab import robot
 from hab.episodes import Episode
 from hab.ray_fans import HEAD_LOOK_DIRECTIONS
-from planner.look import FREE_M, Look, appeared, fallen
+from planner.look import FELL_M, FREE_M, Look, appeared, fallen, fell
 from skills import make_env
 
 STARTS = 40
+HEIGHT_M = 0.21
+"""Of the tallest object."""
 
 
 def test_a_look_knows_what_is_before_and_behind_what_it_sees() -> None:
@@ -76,13 +78,43 @@ def test_what_has_fallen_to_the_floor_is_found_there() -> None:
             continue
         told = float(put[0] + rng.uniform(-0.15, 0.15)), float(put[1] + rng.uniform(-0.15, 0.15))
         sim.reset(moved(episode, name, put, stands))
-        found = fallen(Look.of(sim), told)
+        found = fallen(Look.of(sim), told, HEIGHT_M)
         errors.append(math.inf if found is None else math.dist(found[:2], put[:2]))
         sim.reset(moved(episode, name, put + (0.0, 0.0, 30.0), stands))
-        seen_in_vain += fallen(Look.of(sim), told) is not None
+        seen_in_vain += fallen(Look.of(sim), told, HEIGHT_M) is not None
     env.close()
     assert len(errors) > 10
     assert np.quantile(errors, 0.9) < 0.05 and seen_in_vain == 0
+
+
+def test_what_fell_is_told_from_the_furniture_that_is_seen_anew() -> None:
+    """The robot has moved between the looks, so that it sees sides of furniture that it has not seen before."""
+    rng, found, in_vain, count = np.random.default_rng(0), 0, 0, 0
+    env: Any = make_env("place", "train", starts="near")
+    env.reset(seed=0)
+    task = env.unwrapped
+    for _ in range(STARTS):
+        env.reset()
+        sim, goal = task.sim, np.array(task.goal.position)
+        episode, name = sim.episode, task.goal.object
+        near = float(goal[0]), float(goal[1])
+        x, y, yaw = episode.robot
+        stands = np.array((x - 0.8 * math.cos(yaw), y - 0.8 * math.sin(yaw), yaw))
+        sim.reset(replace(episode, robot=tuple(stands)))
+        before = Look.of(sim)
+        stands += rng.uniform(-0.2, 0.2, 3)
+        towards = stands[:2] - goal[:2]
+        floor = goal[:2] + 0.95 * FELL_M * towards / np.linalg.norm(towards)
+        height = 2.0 * (goal[2] - sim.scene.receptacle(episode.target(name).goal_receptacle).center[2])
+        sim.reset(moved(episode, name, np.append(np.array(sim.scene.bounds[2:]) + 3.0, goal[2]), stands))
+        in_vain += fell(before, Look.of(sim), near, height) is not None
+        if math.dist(floor, stands[:2]) > 0.6:
+            sim.reset(moved(episode, name, np.append(floor, 0.05), stands))
+            at, count = fell(before, Look.of(sim), near, height), count + 1
+            found += at is not None and math.dist(at[:2], floor) < 0.1
+    env.close()
+    assert in_vain <= 0.05 * STARTS
+    assert count > 5 and found > 0.5 * count
 
 
 def moved(episode: Episode, name: str, put: NDArray[np.float64], stands: NDArray[np.float64]) -> Episode:
