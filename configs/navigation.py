@@ -45,6 +45,15 @@ def read_nav_config(path: Path) -> TrainNavConfig:
     return read_run(path, _checked, "the configuration of a navigation run")
 
 
+def is_navigation_run(path: Path) -> bool:
+    """Whether a run's file is of a navigation task, not of a skill."""
+    try:
+        read_nav_config(path)
+    except ConfigError:
+        return False
+    return True
+
+
 def _checked(composed: DictConfig) -> TrainNavConfig:
     config: TrainNavConfig = typed_config(TrainNavConfig, composed)
     config.train.check()

@@ -117,6 +117,12 @@ def training_curve(run: Path) -> Curve:
     return [*curve, *([done + steps, success] for steps, success in known[:: -(-len(known) // _POINTS) or 1])]
 
 
+def effort(card: dict[str, Any]) -> tuple[int, float]:
+    """Return the steps (decisions) and seconds of all trainings that a policy's weights have gone through."""
+    parts = [*(before["training"] for before in card.get("before", [])), card["training"]]
+    return sum(part["steps"] for part in parts), sum(part["seconds"] for part in parts)
+
+
 def described(training: dict[str, Any]) -> str:
     """Return the card's lines on the commands of a training."""
     return "\n".join(["```", training["command"], *training["resumed"], "```"])

@@ -36,7 +36,7 @@ class Agent:
     """Which skills, and the paper's switches (docs/hab.md, "Planning")."""
 
     skills: str = "oracle"
-    """"oracle", "zoo" (the packaged policies) or a folder of training runs."""
+    """"oracle", "zoo" (the packaged policies) or a folder of training runs; for `tpsrl watch` also "teleoperation"."""
     skill_nav: bool = True
     """Manipulation skills may drive the base."""
     nav_skill: bool = True

@@ -51,7 +51,7 @@ class TraceRow:
     """One skill call of an episode; a line of the trace file."""
 
     stage: int
-    """Index of the plan step."""
+    """Number of the plan's step; of the call in the closed loop."""
     skill: str
     action: str
     interaction: str
@@ -59,7 +59,8 @@ class TraceRow:
     end_step: int
     """Control steps since the episode's start, [start, end)."""
     outcome: str
-    """"success", "failed" (ended, but not with its post-condition) or "timeout"."""
+    """"success", "failed" (ended, but not with its post-condition; in the closed loop: with another state than the plan
+    expected) or "timeout"."""
     reason: str
     """Why it did not succeed; "" if it did."""
     start_m: float = 0.0

@@ -47,6 +47,8 @@ class ClosedLoop:
         base_movement: bool = True,
         on_call: OnCall | None = None,
     ) -> None:
+        """`sim` stands at the episode's start; `policies` and `specs` are by skill; `estimate` is one of
+        `planner.state.STATES`; `base_movement`: manipulation skills may drive; the hooks are the chain's."""
         self.sim, self.episode, self.policies, self.specs, self.limits = sim, episode, policies, specs, limits
         self.base_movement, self.on_call = base_movement, on_call
         self.result = ChainResult([False] * (2 * len(episode.targets)))

@@ -51,7 +51,8 @@ class StateEstimate(Protocol):
     """Centres of mass of the objects to be moved (m, world), by PDDL name."""
 
     @property
-    def atoms(self) -> frozenset[Atom]: ...
+    def atoms(self) -> frozenset[Atom]:
+        """The facts that are believed to hold, of `planner/domain_closed_loop.pddl`."""
 
     def adopt(self, target: Target) -> None:
         """Let another object be one of those to be moved."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import skills
+from configs.navigation import is_navigation_run
 from configs.schema import ConfigError, TrainSkillConfig, read_train_config
 from hab.observation_sets import LASER, LASER_MAP, OBSERVATION_SETS
 from skills import TASKS, always_drives, task_class
@@ -57,10 +58,16 @@ def run_entry(folder: Path) -> Entry:
 
 
 def entries(folder: Path) -> list[Entry]:
-    """Return the policies in the folders in `folder`, by skill. Raises `ZooError` where two are for the same job."""
+    """Return the skills' policies in the folders in `folder`, by skill; runs of navigation tasks beside them are left
+    alone. Raises `ZooError` where two are for the same job."""
     found: dict[str, Entry] = {}
     for weights in sorted(folder.glob(f"*/{WEIGHTS}")):
-        entry = run_entry(weights.parent)
+        try:
+            entry = run_entry(weights.parent)
+        except ZooError:
+            if is_navigation_run(weights.parent / CONFIG):
+                continue
+            raise
         other = found.setdefault(entry.name, entry)
         if other is not entry:
             raise ZooError(f"{other.folder} and {entry.folder} are both {entry.name}; move one of them away")

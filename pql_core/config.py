@@ -45,18 +45,23 @@ class PqlConfig:
     keep_ratios: bool = True
     """Whether the three processes wait for each other to keep the two ratios; without, each is as fast as it can."""
     batch_size: int = 8192
+    """Steps an update learns from."""
     replay_size: int = 5_000_000
     """Steps in the V-learner's buffer, and states in the P-learner's."""
     warmup_steps: int = 32
     """Steps of each environment before learning begins, with actions drawn evenly from their whole range; as many with
     the policy when a run is resumed whose replay was lost."""
     n_step: int = 3
+    """Rewards in a target before the Q function takes over."""
     gamma: float = 0.99
+    """Discount a step, that is a decision."""
     tau: float = 0.05
     """Share by which the target Q functions move at each update."""
     critic_learning_rate: float = 5e-4
     actor_learning_rate: float = 5e-4
+    """Adam's; they stay as they are."""
     max_grad_norm: float = 0.5
+    """Gradients are scaled down to this norm."""
     reward_scale: float = 1.0
     """Rewards are multiplied by it before anything is learnt from them (Table B.2)."""
     sigma_min: float = 0.05
@@ -75,6 +80,7 @@ class PqlConfig:
     entropy_coef: float = 0.2
     """sac: at the start."""
     entropy_coef_learning_rate: float = 5e-4
+    """sac."""
     target_entropy: float | None = None
     """sac; None: minus the number of action entries (Haarnoja et al. 2018)."""
     half_keys: list[str] = field(default_factory=list)
@@ -82,18 +88,23 @@ class PqlConfig:
     save_replay: bool = True
     """Whether stopping saves the V-learner's buffer (replay.pt), for a resume."""
     episodes_per_seed: int = 8
+    """An environment is seeded anew every so many episodes."""
     step_timeout_s: float = 60.0
     """An environment that answers no sooner is killed and started again."""
     start_timeout_s: float = 300.0
+    """The same for making it."""
     max_restarts: int = 20
     """Env workers restarted, in a row without one episode finished in between, before training stops."""
     seed: int = 0
+    """Of the networks' first weights, of what environments draw, and of noise."""
     device: str = "auto"
     """Of all three processes. auto: a GPU if there is one."""
     threads: int = 1
     """CPU threads of each of the three processes."""
     checkpoint_every_s: float = 300.0
+    """How often all that a resume needs is saved."""
     log_every_s: float = 5.0
+    """How often scalars are written."""
 
     def check(self) -> None:
         """Raise `ConfigError` at the first senseless value."""

@@ -169,6 +169,7 @@ class Articulated(SkillTask[ArticulatedState]):
         return [*handle, position, math.cos(looks), math.sin(looks)]
 
     def at_goal(self, position: float) -> bool:
+        """Whether a joint position (m or rad) will do."""
         raise NotImplementedError
 
     def rewards(self, was: ArticulatedState, now: ArticulatedState) -> dict[str, float]:
@@ -201,10 +202,12 @@ class Open(Articulated):
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        """Something was held, nothing is, and the hand is at rest."""
         return progress.grasped and sim.held == "" and at_rest(sim)
 
     @staticmethod
     def achieved(sim: Simulator, goal: Goal) -> bool:
+        """It is open far enough for what comes after."""
         return articulation_open(sim, goal.articulation)
 
     def at_goal(self, position: float) -> bool:
@@ -220,10 +223,12 @@ class Close(Articulated):
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        """The hand was away from where it began, and is at rest."""
         return progress.left_start and sim.held == "" and at_rest(sim)
 
     @staticmethod
     def achieved(sim: Simulator, goal: Goal) -> bool:
+        """It is shut."""
         return articulation_closed(sim, goal.articulation)
 
     def at_goal(self, position: float) -> bool:
@@ -285,6 +290,7 @@ def rest_reward(was: ArticulatedState, now: ArticulatedState, per_m: float) -> f
 
 
 def wrong_handle(now: ArticulatedState) -> bool:
+    """Whether the hand holds another handle, or an object."""
     return now.held not in ("", now.target)
 
 

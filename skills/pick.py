@@ -57,14 +57,17 @@ class Pick(SkillTask[PickState]):
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        """Something is held, and the hand is at rest."""
         return sim.held != "" and at_rest(sim)
 
     @staticmethod
     def achieved(sim: Simulator, goal: Goal) -> bool:
+        """It is the object that was asked for."""
         return holding(sim, goal.object)
 
     @staticmethod
     def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
+        """Suction is on near the object's place only."""
         far = sim.held == "" and ee_distance(sim, np.array(goal.position)) > GRASP_M
         return {**action, GRIP: -np.ones(1, np.float32)} if far else action
 

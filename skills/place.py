@@ -61,15 +61,18 @@ class Place(SkillTask[PlaceState]):
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
+        """Nothing is held, and the hand is at rest."""
         return sim.held == "" and at_rest(sim)
 
     @staticmethod
     def achieved(sim: Simulator, goal: Goal) -> bool:
+        """The object is not in hand, and near its goal; when the call has ended by its rule, the hand is empty."""
         error = math.dist(sim.object_pos(goal.object), goal.then or goal.position)
         return sim.held != goal.object and error < PLACED_M
 
     @staticmethod
     def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
+        """Suction stays on until the hand is near the goal."""
         far = sim.held != "" and ee_distance(sim, np.array(goal.position)) > LET_GO_M
         return {**action, GRIP: np.ones(1, np.float32)} if far else action
 

@@ -136,7 +136,7 @@ def working_sides(grid: NavGrid, receptacle: Receptacle, position: Sequence[floa
     """Return the nearest base pose from which the arm can work at a position for each direction from which it can, the
     preferred first. Raises `Unsolvable` if there is none."""
     nearest: dict[float, Pose] = {}
-    for pose in _facing_poses(grid, receptacle, position):
+    for pose in approach_poses(grid, receptacle, position):
         nearest.setdefault(pose[2], pose)
     if not nearest:
         raise Unsolvable
@@ -147,17 +147,12 @@ def working_places(
     grid: NavGrid, rng: np.random.Generator, receptacle: Receptacle, position: Sequence[float]
 ) -> Iterator[Pose]:
     """Yield random base poses from which the arm works at a position, where the base stands as near as it has to."""
-    poses = _facing_poses(grid, receptacle, position)
+    poses = approach_poses(grid, receptacle, position)
     for k in rng.permutation(len(poses))[:_CANDIDATES]:
         x, y, yaw = poses[k]
         noise = WORKING_NOISE * rng.standard_normal(3)
         if grid.is_free(x + noise[0], y + noise[1]):
             yield x + float(noise[0]), y + float(noise[1]), yaw + float(noise[2])
-
-
-def _facing_poses(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> list[Pose]:
-    """Return the base poses from which the arm works at a position and that look at it, the preferred first."""
-    return approach_poses(grid, receptacle, position)
 
 
 def working_poses(

@@ -129,6 +129,7 @@ class TrainConfig:
     total_steps: int = 500_000_000
     """Environment steps, of all workers together."""
     scheduler: str = "ver"
+    """Who may step when, and which steps make a rollout (docs/training.md): one of `SCHEDULERS`."""
     overlap: bool = False
     """Collect the next rollout with the old weights while learning (HTS-RL); ver and nover only."""
     num_envs: int = 16
@@ -138,16 +139,22 @@ class TrainConfig:
     rollout_length: int = 128
     """T: a rollout is T x N steps."""
     epochs: int = 3
+    """Times that PPO goes over a rollout."""
     mini_batches: int = 2
+    """Parts of a rollout, a gradient step for each."""
     critic_warmup: int = 0
     """Rollouts from which only a critic of its own learns, at the start: for first weights that come without one."""
     sequence_length: int = 0
     """Steps that gradients flow back through an LSTM: sequences are cut into pieces of so many (truncated
     back-propagation through time), which also learn faster on a CPU; 0: whole, except at the mini-batches' edges."""
     clip: float = 0.2
+    """PPO: how far the ratio of new to old probabilities counts, 1 - clip to 1 + clip."""
     gamma: float = 0.99
+    """Discount a step, that is a decision: with an action repeat of 3, a tenth of a second here."""
     gae_lambda: float = 0.95
+    """GAE: 0 trusts the critic, 1 the returns."""
     value_coef: float = 0.5
+    """Weight of the critic's squared error."""
     prediction_coef: float = 0.5
     """Weight of the squared error of `policy.predicted_keys`, in units of their deviations."""
     cpc_coef: float = 0.1
@@ -155,7 +162,9 @@ class TrainConfig:
     normalize_advantage: bool = False
     """To mean 0 and deviation 1, over the rollouts of all processes."""
     max_grad_norm: float = 0.5
+    """Gradients are scaled down to this norm."""
     learning_rate: float = 2.5e-4
+    """Adam's, at the start."""
     final_learning_rate: float = 0.0
     """At total_steps; cosine in between."""
     std_learning_rate: float = 2.5e-4
@@ -164,13 +173,17 @@ class TrainConfig:
     entropy_coef_learning_rate: float = 2.5e-4
     """The same of the entropy coefficient's logarithm, if it is learned."""
     adam_eps: float = 1e-5
+    """Added to Adam's denominator."""
     entropy_coef: float = 1e-3
-    """At the start, if it is learned."""
+    """Weight of the policy's entropy; at the start, if it is learned."""
     learn_entropy_coef: bool = True
+    """Whether that weight is learned, so that the entropy does not fall below `target_entropy` (VER, section 4: minimum
+    entropy constraint)."""
     entropy_coef_min: float = 1e-4
     entropy_coef_max: float = 1.0
+    """Its bounds, if it is learned."""
     target_entropy: float = 0.0
-    """The policy's entropy (nats, all parts together) is kept above this."""
+    """In nats, of all parts of an action together."""
     sampling_weight_max: float = 1.0
     """Truncation of the importance weights T / n_i that undo VER's preference for fast environments; 0: no weights."""
     min_batch: int = 1
@@ -195,11 +208,13 @@ class TrainConfig:
     max_restarts: int = 20
     """Env workers restarted, in a row without one episode finished in between, before training stops."""
     seed: int = 0
+    """Of the network's first weights, of what environments draw, and of actions."""
     device: str = "auto"
     """auto: a GPU if there is one (LOCAL_RANK's of several)."""
     learner_threads: int = 0
     """CPU threads while learning; 0: half of the cores (shared between the processes of a machine)."""
     checkpoint_every_s: float = 300.0
+    """How often all that a resume needs is saved."""
     log_every_s: float = 5.0
     """How often scalars are written."""
 

@@ -56,11 +56,12 @@ def record_scenario(
     agent: Agent,
     limits: Limits,
     out: Path,
+    seed: int = 0,
     objects: int = HOUSE_OBJECTS,
 ) -> bool:
     """Play one episode of a scenario and write its recording; return whether it succeeded.
 
-    The file is there only when it is complete. Without OpenGL there is no depth in it.
+    `seed`: of what the skills draw. The file is there only when it is complete. Without OpenGL there is no depth in it.
     """
     import rerun as rr
 
@@ -78,7 +79,7 @@ def record_scenario(
         def record(number: int, action: Action, done: Sequence[bool]) -> None:
             recorder.moment(policies, done)
 
-        seed_draws(0, index)
+        seed_draws(seed, index)
         result = play_episode(sim, episode, agent, policies, limits, record, recorder.call)
         recorder.end("whole task done" if result.success else f"{result.failed_skill}: {result.reason}")
     except BaseException:

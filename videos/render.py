@@ -135,9 +135,13 @@ def render_skill(
     style: Style,
     out: Path,
     on_frame: OnFrame,
+    seed: int = 0,
     simulator: str = "mujoco",
 ) -> tuple[bool, list[dict[str, Any]]]:
-    """Film one start state of a skill's own task; return whether it succeeded, and its single trace row."""
+    """Film one start state of a skill's own task; return whether it succeeded, and its single trace row.
+
+    `seed`: as `render_scenario`'s.
+    """
     from skills import make_env
 
     if simulator == "mujoco":
@@ -157,7 +161,7 @@ def render_skill(
         env.reset(seed=0)
         goal: Goal = task.goal
         policy = load_policies(agent, skill, obs)[skill]
-        seed_draws(0, index)
+        seed_draws(seed, index)
         row = play_skill(skill, env, policy, lambda a: moments.append(Moment(a, skill, goal, ())))
         env.reset(seed=0)
         moments.append(Moment({}, f"{skill}: {row.reason or row.outcome}", goal, ()))

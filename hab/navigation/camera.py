@@ -135,14 +135,17 @@ class Camera:
         self._facets = facets(scene)
 
     def depth(self, pose: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Return (128, 128, 1): metres along the axis / 10, clipped to [0, 1], row 0 on top; `pose` is x, y, yaw."""
+        """Return (128, 128, 1): metres along the axis / 10, clipped to [0, 1], row 0 on top.
+
+        pose: (3,) x, y (m), yaw (rad), world.
+        """
         nearness, _ = self._draw(pose)
         with np.errstate(divide="ignore"):
             image = np.minimum(np.float32(1.0 / robot.DEPTH_MAX_M) / nearness, np.float32(1.0))
         return image[:, :, None]
 
     def rgb(self, pose: NDArray[np.float64]) -> NDArray[np.uint8]:
-        """Return (128, 128, 3), row 0 on top."""
+        """Return (128, 128, 3), row 0 on top; `pose` as `depth`'s."""
         _, face = self._draw(pose)
         colours = np.concatenate((self._facets.rgb, np.array([SKY_RGB], np.uint8)))
         return colours[face]

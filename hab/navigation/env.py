@@ -266,8 +266,6 @@ class NavigationEnv(gymnasium.Env[Any, Any]):
 WITH_GPS, WITHOUT_GPS = "pointgoal_with_gps_compass", "pointgoal"
 """Distance and bearing of the goal from here, and from the start. Flee and Explore have zeros there, so that a policy
 of PointNav can go on with them (DD-PPO, footnote 7)."""
-ANGLES = (WITH_GPS, WITHOUT_GPS, "compass")
-"""Observations whose last entry is an angle (rad)."""
 
 
 def observation_spaces(task: str, obs: str, gps: bool) -> dict[str, spaces.Space[Any]]:

@@ -69,7 +69,7 @@ def make_navigation_episode(task: str, split: str, index: int) -> NavigationEpis
 
 
 def accepted(way_m: float, straight_m: float, rng: np.random.Generator) -> bool:
-    """Whether to take a draw: one in 7 to 125 of those whose way is less than `RATIO` times the straight line."""
+    """Whether to take a draw: one in 3.5 to 125 of those whose way is less than `RATIO` times the straight line."""
     if not NEAREST_M <= way_m <= FARTHEST_M:
         return False
     ratio = way_m / straight_m

@@ -53,10 +53,15 @@ class Columns(NamedTuple):
     """n shapes as `hab.mujoco.rays.StillShapes` takes them."""
 
     kinds: NDArray[np.int64]
+    """(n,) MuJoCo's geom types."""
     sizes: NDArray[np.float64]
+    """(n, 3) as MuJoCo has them (m)."""
     pos: NDArray[np.float64]
+    """(n, 3) centres (m, world)."""
     mat: NDArray[np.float64]
+    """(n, 3, 3) axes in their columns (world)."""
     decoration: NDArray[np.bool_]
+    """(n,) whether it is only drawn, and touches nothing."""
 
     def with_(self, others: Columns) -> Columns:
         """Return these shapes and others."""
@@ -70,6 +75,7 @@ class Columns(NamedTuple):
 
 
 def columns(shapes: Iterable[Standing]) -> Columns:
+    """Return shapes as arrays."""
     found = list(shapes)
     return Columns(
         np.array([SHAPE_KINDS[shape.geom.shape] for shape in found], np.int64),

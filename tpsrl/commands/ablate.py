@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hab.episodes import SCENARIOS, SPLITS
-from tpsrl.commands.options import check_rendering, eval_config, obs_option, request_of
+from tpsrl.commands.options import check_rendering, eval_config, obs_option, request_of, seed_option
 from tpsrl.inputs import BadInput, Name, output_files
 
 
@@ -16,7 +16,7 @@ from tpsrl.inputs import BadInput, Name, output_files
 @click.argument("overrides", nargs=-1)
 @click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs.")
 @click.option("--split", default="val", show_default=True, type=Name("split", SPLITS))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of what skills draw.")
+@seed_option
 @click.option("--episodes", default=100, show_default=True, type=click.IntRange(min=1), help="Per agent.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 @click.option("--agent", "keys", multiple=True, metavar="AGENT", help="Only this one; may be given again.")

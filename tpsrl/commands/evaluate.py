@@ -9,14 +9,22 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, film_path, request_of
+from tpsrl.commands.options import (
+    agent_options,
+    check_rendering,
+    chosen_agent,
+    eval_config,
+    film_path,
+    request_of,
+    seed_option,
+)
 from tpsrl.commands.render import render_episode
 from tpsrl.inputs import Failure, json_lines, output_files, write_text
 
 
 @click.command("eval")
 @agent_options
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of what skills draw.")
+@seed_option
 @click.option("--episodes", default=100, show_default=True, type=click.IntRange(min=1))
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 @click.option("--json", "json_file", type=Path, metavar="FILE", help="Write the report here.")
@@ -73,4 +81,4 @@ def evaluate_command(
         click.echo(f"interrupted after {measured} of {episodes} episodes")
         return
     for index, film in enumerate(films):
-        render_episode(name, index, film, config, agent, flags["split"])
+        render_episode(name, index, film, config, agent, flags["split"], seed)

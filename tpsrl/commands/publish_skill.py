@@ -49,17 +49,28 @@ def publish_skill_command(
         _publish_navigation(run_folder, config, zoo, splits, episodes or NAVIGATION_EPISODES)
 
 
+def _published(folder: Path, zoo: Path | None) -> Path | None:
+    """Return a folder that is published already, of which only the measuring is left; None for a run."""
+    from eval.training_facts import CARD
+
+    if not (folder / CARD).exists():
+        return None
+    if zoo is not None:
+        raise BadInput(f"--zoo {zoo}: {folder} is published already, and is measured where it lies; leave it out")
+    return folder
+
+
 def _publish_skill(run_folder: Path, zoo: Path | None, splits: tuple[str, ...], episodes: int, workers: int) -> None:
     from eval.evaluate import Request, evaluate
     from eval.model_card import publish, record
-    from eval.training_facts import CARD, CardError, rate, read_card
+    from eval.training_facts import CardError, rate, read_card
     from planner.agent import Agent
     from planner.zoo import ZOO, ZooError, run_entry
     from tpsrl.progress import episode_progress
 
     try:
         entry = run_entry(run_folder)
-        folder = run_folder if (run_folder / CARD).exists() else publish(run_folder, entry, zoo or ZOO)
+        folder = _published(run_folder, zoo) or publish(run_folder, entry, zoo or ZOO)
     except (ZooError, CardError) as error:
         raise BadInput(str(error)) from error
     config = entry.config
@@ -80,7 +91,7 @@ def _publish_navigation(
     from configs.navigation import TASK_KEYS
     from eval.navigation import evaluate_navigation
     from eval.navigation_card import publish_navigation, record_navigation
-    from eval.training_facts import CARD, CardError, read_card
+    from eval.training_facts import CardError, read_card
     from planner.zoo import WEIGHTS
     from skills.navigator import NAVIGATION_ZOO, Navigator
     from skills.trained import WeightsError
@@ -88,8 +99,7 @@ def _publish_navigation(
 
     try:
         navigator = Navigator(config.policy, config.task, config.obs, config.gps, run_folder / WEIGHTS)
-        published = (run_folder / CARD).exists()
-        folder = run_folder if published else publish_navigation(run_folder, config, zoo or NAVIGATION_ZOO)
+        folder = _published(run_folder, zoo) or publish_navigation(run_folder, config, zoo or NAVIGATION_ZOO)
     except (WeightsError, CardError, OSError) as error:
         raise BadInput(str(error)) from error
     options = {key: getattr(config, key) for key in TASK_KEYS}

@@ -9,7 +9,7 @@ import click
 
 from hab.episodes import SCENARIOS
 from hab.objects import HOUSE_OBJECTS
-from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, film_path
+from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, film_path, seed_option
 from tpsrl.inputs import BadInput, Failure, json_lines, output_files, write_text
 
 if TYPE_CHECKING:
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @click.command("render")
 @agent_options
+@seed_option
 @click.option("--episode", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--out", type=Path, metavar="FILE", help="Default: outputs/SCENARIO_SPLIT_EPISODE.mp4, or .rrd.")
 @click.option("--rerun", is_flag=True, help="A Rerun recording (.rrd) of a scenario instead of a video.")
 def render_command(
-    name: str, overrides: tuple[str, ...], episode: int, out: Path | None, rerun: bool, **flags: Any
+    name: str, overrides: tuple[str, ...], seed: int, episode: int, out: Path | None, rerun: bool, **flags: Any
 ) -> None:
     """Write a video of one episode, and its trace beside it (.jsonl).
 
@@ -42,14 +43,14 @@ def render_command(
         if name not in SCENARIOS:
             raise BadInput(f"--rerun: shows a plan; {name} has none, choose from {', '.join(SCENARIOS)}")
         output_files([("--out", out)])
-        _record(name, episode, out, config, agent, flags["split"])
+        _record(name, episode, out, config, agent, flags["split"], seed)
         return
     output_files([("--out", out), ("--out's trace", out.with_suffix(".jsonl"))])
     check_rendering(config)
-    render_episode(name, episode, out, config, agent, flags["split"])
+    render_episode(name, episode, out, config, agent, flags["split"], seed)
 
 
-def render_episode(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str) -> None:
+def render_episode(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str, seed: int) -> None:
     from hab.habitat.assets import DataError
     from hab.scenario_env import MAX_STEPS
     from hab.simulator import SimulationError
@@ -72,12 +73,13 @@ def render_episode(name: str, index: int, path: Path, config: EvalConfig, agent:
                     style,
                     path,
                     on_frame,
+                    seed,
                     simulator=config.sim.name,
                     objects=config.sim.objects or HOUSE_OBJECTS,
                 )
             else:
                 success, rows = render_skill(
-                    name, split, index, config.sim.obs, agent, style, path, on_frame, config.sim.name
+                    name, split, index, config.sim.obs, agent, style, path, on_frame, seed, config.sim.name
                 )
     except DataError as error:
         raise BadInput(f"--data: {error}") from error
@@ -88,7 +90,7 @@ def render_episode(name: str, index: int, path: Path, config: EvalConfig, agent:
     click.echo(f"{path}: " + ("success" if success else f"{last['outcome']} ({last['reason']})"))
 
 
-def _record(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str) -> None:
+def _record(name: str, index: int, path: Path, config: EvalConfig, agent: Agent, split: str, seed: int) -> None:
     from hab.scenario_env import MAX_STEPS
     from hab.simulator import SimulationError
     from planner.agent import chain_limits
@@ -100,7 +102,7 @@ def _record(name: str, index: int, path: Path, config: EvalConfig, agent: Agent,
         check_rerun()
         with frame_progress(f"{name} {index}"):
             success = record_scenario(
-                name, split, index, config.sim.obs, agent, limits, path, config.sim.objects or HOUSE_OBJECTS
+                name, split, index, config.sim.obs, agent, limits, path, seed, config.sim.objects or HOUSE_OBJECTS
             )
     except RerunMissing as error:
         raise BadInput(str(error)) from error

@@ -15,11 +15,11 @@ from tpsrl.inputs import BadInput, output_files
 @click.option("--zoo", type=Path, metavar="DIR", help="Another folder of published policies than the packaged one.")
 @click.option("--curves", type=Path, metavar="FILE", help="Also draw their success while they were trained (.png).")
 def skills_command(zoo: Path | None, curves: Path | None) -> None:
-    """List the trained policies: with how many steps they were trained, and their success on unseen apartments."""
+    """List the trained policies: how long all parts of their training were, and their success on unseen apartments."""
     from rich.table import Table
 
     from eval.curves import draw_curves
-    from eval.training_facts import CardError, rate, read_card
+    from eval.training_facts import CardError, effort, rate, read_card
     from planner.zoo import ZOO, ZooError, entries
 
     if curves is not None and curves.suffix != ".png":
@@ -27,19 +27,19 @@ def skills_command(zoo: Path | None, curves: Path | None) -> None:
     output_files([("--curves", curves)])
     folder = zoo or ZOO
     table = Table(title=f"trained policies in {folder}", expand=False)
-    for heading in ("policy", "base", "million steps", "minutes", "val", "test"):
+    for heading in ("policy", "base", "million decisions", "minutes", "val", "test"):
         table.add_column(heading, justify="left" if heading in ("policy", "base") else "right")
     try:
         found = entries(folder)
         for entry in found:
             card = read_card(entry.folder)
-            training, results = card["training"], card["results"]
+            steps, seconds = effort(card)
             table.add_row(
                 entry.name,
                 "drives" if entry.config.nav else "stands",
-                f"{training['steps'] / 1e6:.2f}",
-                f"{training['seconds'] / 60:.0f}",
-                *(rate(results[split]) if split in results else "-" for split in ("val", "test")),
+                f"{steps / 1e6:.2f}",
+                f"{seconds / 60:.0f}",
+                *(rate(card["results"][split]) if split in card["results"] else "-" for split in ("val", "test")),
             )
     except (ZooError, CardError) as error:
         raise BadInput(str(error)) from error

@@ -10,7 +10,7 @@ import click
 from hab.objects import HOUSE_OBJECTS
 from hab.observation_sets import LASER, OBSERVATION_SETS
 from tpsrl.commands.collect import check_folder, check_format, write_dataset
-from tpsrl.commands.options import agent_options, chosen_agent, eval_config
+from tpsrl.commands.options import agent_options, chosen_agent, eval_config, seed_option
 from tpsrl.inputs import BadInput, Name
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ HANDS = "teleoperation"
 
 @click.command("watch")
 @agent_options
+@seed_option
 @click.option("--episode", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 for all.")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="Or the next free one.")
@@ -38,6 +39,7 @@ HANDS = "teleoperation"
 def watch_command(
     name: str,
     overrides: tuple[str, ...],
+    seed: int,
     episode: int,
     host: str,
     port: int,
@@ -71,7 +73,7 @@ def watch_command(
     on_played = _recording(record, agent.skill_nav, observe) if record else None
     limits = chain_limits(config.chain.episode_steps or MAX_STEPS, config.chain.skill_steps)
     choice = Choice(name, agent, flags["split"], episode, config.sim.objects or HOUSE_OBJECTS)
-    watch = Watch(choice, limits, config.sim.obs, host, port, paused, on_played=on_played)
+    watch = Watch(choice, limits, config.sim.obs, host, port, paused, seed, on_played)
     click.echo(f"look at {watch.url} (Ctrl-C ends it)")
     try:
         watch.run()
