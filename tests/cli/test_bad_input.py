@@ -84,7 +84,6 @@ CASES = {
         ["train-skill", "pick", "chain_states=x.npz"],
         "make one with tpsrl record-starts",
     ),
-    "films draw nothing at random": (["render", "tidy_house", "--seed", "1"], "--seed"),
     "one file for two": (["eval", "pick", "--json", "o", "--trace", "./o"], "is the file of --json, too"),
     "fewer objects than targets": (["eval", "tidy_house", "sim.objects=4"], "sim.objects=4: choose from 5 to 30"),
     "fewer objects around one skill": (["eval", "pick", "sim.objects=11"], "plays in full houses"),

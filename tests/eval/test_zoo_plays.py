@@ -11,10 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from configs.navigation import TASK_KEYS, read_nav_config
 from eval.evaluate import Request, run_episode
+from eval.navigation import evaluate_navigation
 from planner.agent import Agent, load_policies
 from planner.zoo import CONFIG, WEIGHTS, ZOO, Entry, entries
 from skills import make_env
+from skills.navigator import NAVIGATION_ZOO, Navigator
 
 STARTS = {
     "navigate_laser": (0, 6, 1),
@@ -81,3 +84,18 @@ def test_the_baseline_drives_to_its_object(tmp_path: Path) -> None:
     starts = (3, 1, 2)
     assert sorted(nearer_m(Agent("zoo"), index) for index in starts)[1] > 1.5
     assert nearer_m(zeroed(entry, tmp_path), starts[0]) < 1.0
+
+
+@pytest.mark.parametrize("folder", sorted(NAVIGATION_ZOO.iterdir()), ids=lambda folder: folder.name)
+def test_a_packaged_navigator_finds_its_way(folder: Path, tmp_path: Path) -> None:
+    config = read_nav_config(folder / CONFIG)
+    options = {key: getattr(config, key) for key in TASK_KEYS}
+
+    def successes(weights: Path) -> int:
+        navigator = Navigator(config.policy, config.task, config.obs, config.gps, weights)
+        return sum(r.success for r in evaluate_navigation(config.task, options, "train", 20, navigator))
+
+    assert successes(folder / WEIGHTS) >= 18
+    nothing_learnt = {name: torch.zeros_like(tensor) for name, tensor in load_file(folder / WEIGHTS).items()}
+    save_file(nothing_learnt, tmp_path / WEIGHTS)
+    assert successes(tmp_path / WEIGHTS) <= 2
