@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from training_runs import enough, rows, train
+from training_runs import rows, train
 
 from eval.ablation import CELLS, Cell, ablate
 from eval.ablation_report import START_M, summarize
@@ -67,7 +67,7 @@ def _train(run: Path, starts: str, seed: int, steps: int, every: int, overrides:
     """Train to `steps` decisions, and keep the policy where it was saved at least `every` decisions later."""
     command = ["train-skill", "pick", "--nav", "--steps", str(steps)]
     first = [f"starts={starts}", "chain_starts=0", f"train.seed={seed}", "train.checkpoint_every_s=30", *overrides]
-    train(command, first, run, enough(steps), lambda: _keep(run, every))
+    train(command, first, run, steps, meanwhile=lambda: _keep(run, every))
     _keep(run, 1)
 
 

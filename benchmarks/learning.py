@@ -21,7 +21,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from training_runs import enough, first_over, rows, train
+from training_runs import Row, first_over, rows, train
 
 from planner.zoo import WEIGHTS
 
@@ -62,7 +62,11 @@ def _name(variant: str) -> str:
 
 def _train(task: str, seed: int, variant: str, steps: int, until: int, folder: Path) -> None:
     command = ["train-skill", task, "--nav", "--steps", str(steps)]
-    train(command, [f"train.seed={seed}", *variant.split()], folder, enough(until))
+
+    def there(known: list[Row]) -> bool:
+        return until < steps and bool(known) and known[-1]["steps"] >= until
+
+    train(command, [f"train.seed={seed}", *variant.split()], folder, until, there)
 
 
 def _measure(folder: Path, steps: int) -> dict[str, float | None] | None:

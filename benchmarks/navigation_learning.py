@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from training_runs import TPSRL, Row, enough, first_over, rows, train
+from training_runs import TPSRL, Row, first_over, rows, train
 
 BAR = 0.90
 SHARES = (0.125, 0.25, 0.5, 0.75, 1.0)
@@ -126,15 +126,15 @@ def main() -> None:
 
 
 def _train(folder: Path, arm: Arm, seed: int, budget: int, to_bar: bool, overrides: list[str]) -> None:
-    def over(known: list[Row]) -> bool:
-        return enough(budget)(known) or (to_bar and first_over(known, BAR) is not None)
+    def there(known: list[Row]) -> bool:
+        return to_bar and first_over(known, BAR) is not None
 
     launcher = TPSRL
     if arm.processes > 1:
         torchrun = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={arm.processes}")
         launcher = (sys.executable, *torchrun, "-m", "tpsrl")
     command = ["train-nav", arm.task, *arm.arguments, "--steps", str(budget)]
-    train(command, [f"train.seed={seed}", *arm.overrides, *overrides], folder, over, launcher=launcher)
+    train(command, [f"train.seed={seed}", *arm.overrides, *overrides], folder, budget, there, launcher=launcher)
 
 
 def _train_here(folder: Path, scheduler: str, seed: int, budget: int, overrides: list[str]) -> None:

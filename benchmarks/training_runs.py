@@ -29,15 +29,20 @@ def train(
     command: Sequence[str],
     overrides: Sequence[str],
     folder: Path,
-    until: Callable[[list[Row]], bool],
+    steps_in_all: int,
+    stop: Callable[[list[Row]], bool] = lambda known: False,
     meanwhile: Callable[[], None] = lambda: None,
     launcher: Sequence[str] = TPSRL,
 ) -> None:
-    """Train in `folder` until the run is over, or what it wrote down says that it is enough.
+    """Train in `folder` until the run has made its steps, or `stop` says of what it wrote down that it is enough.
 
     overrides: of a run that begins; one that is resumed has its own. Raises `SystemExit` if it fails or is interrupted.
     """
-    if until(rows(folder)):
+
+    def over(known: list[Row]) -> bool:
+        return stop(known) or (bool(known) and known[-1]["steps"] >= steps_in_all)
+
+    if over(rows(folder)):
         return
     begun = (folder / "checkpoint.pt").is_file()
     full = [*launcher, *command, "--out", str(folder), *(["--resume"] if begun else overrides)]
@@ -45,18 +50,13 @@ def train(
         while training.poll() is None:
             time.sleep(1.0)
             meanwhile()
-            if until(rows(folder)):
+            if stop(rows(folder)):
                 training.terminate()  # it saves, and can be resumed
                 training.wait()
     if training.returncode != 0:
         raise SystemExit(f"{' '.join(full)}: failed")
-    if not until(rows(folder)):
+    if not over(rows(folder)):
         raise SystemExit("interrupted; give the same command again to go on")
-
-
-def enough(count: int) -> Callable[[list[Row]], bool]:
-    """Return the rule that a run is over after so many steps."""
-    return lambda known: bool(known) and known[-1]["steps"] >= count
 
 
 def first_over(known: list[Row], bar: float, key: str = "episode/success") -> Row | None:
