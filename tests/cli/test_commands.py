@@ -262,3 +262,21 @@ def test_houses_draws_what_it_is_asked_for(tpsrl: Run, tmp_path: Path) -> None:
     floor = [tile[: high - 60].std() for tile in tiles]
     assert min(floor[:3]) > 10.0 and floor[3] < 5.0  # three houses and an empty place
     assert all(np.abs(a - b).mean() > 3.0 for a, b in itertools.combinations(tiles[:3], 2))
+
+
+def test_a_film_draws_as_the_evaluation_that_it_shows(
+    tpsrl: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a scenario and of a skill, by `render` and by `eval --video`."""
+    seeds: list[tuple[int, int]] = []
+    monkeypatch.setattr("videos.render.seed_draws", lambda seed, index: seeds.append((seed, index)))
+    monkeypatch.setattr("videos.render._write", lambda *told: None)
+    monkeypatch.setattr("videos.render.prepare_rendering", lambda: None)
+    for module in ("render", "evaluate"):
+        monkeypatch.setattr(f"tpsrl.commands.{module}.check_rendering", lambda config: None)
+    monkeypatch.chdir(tmp_path)
+    short = ["--skills", "oracle", "chain.episode_steps=1"]
+    assert tpsrl("render", "tidy_house", "--seed", "7", "--episode", "2", *short)[0] == 0
+    assert tpsrl("render", "pick", "--seed", "8", *short[:2])[0] == 0
+    assert tpsrl("eval", "tidy_house", "--seed", "9", "--episodes", "1", "--video", "1", *short)[0] == 0
+    assert seeds == [(7, 2), (8, 0), (9, 0)]

@@ -20,6 +20,7 @@ from eval.model_card import card_text
 from planner.agent import Agent, AgentError, check_agent
 from planner.zoo import ZOO, entries, find
 from skills import TASKS
+from skills.navigator import NAVIGATION_ZOO
 
 ROOT = Path(__file__).parents[2]
 TINY = [
@@ -61,6 +62,11 @@ def test_publishing_lists_measures_and_plays(
     assert card["training"]["command"] in text and "| val | " in text and "3 control steps" in text
     with Image.open(folder / "curve.png") as picture:
         assert picture.width > 300
+
+    # It is measured where it lies; a navigation run beside it is not in the way.
+    again = ["publish-skill", str(folder), "--zoo", str(tmp_path)]
+    assert run(again, monkeypatch) == 2 and "is published already" in capsys.readouterr().err
+    shutil.copytree(NAVIGATION_ZOO / "pointnav_laser", tmp_path / "pointnav")
 
     # The test split comes on top; what was measured before stays.
     assert run(["publish-skill", str(folder), "--split", "test", "--episodes", "1"], monkeypatch) == 0
