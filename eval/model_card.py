@@ -27,7 +27,8 @@ from eval.training_facts import (
 )
 from hab.observation_sets import LASER_MAP
 from planner.zoo import Entry, run_entry
-from skills import always_drives
+from skills import always_drives, task_class
+from skills.articulated import Articulated
 
 
 def publish(run: Path, entry: Entry, zoo: Path) -> Path:
@@ -94,7 +95,21 @@ def _computed(obs: str) -> list[str]:
         return []
     return [
         "- Besides its sensors it is told the way to its goal on a map drawn from laser, head scan and odometry since "
-        "the call began (docs/hab.md)."
+        "the call (in a plan, the episode) began (docs/hab.md)."
+    ]
+
+
+def _chain_starts(policy: dict[str, Any]) -> list[str]:
+    if not policy["chain_starts"]:
+        return []
+    if issubclass(task_class(policy["skill"]), Articulated) and not policy["base_movement"]:
+        starts = "with the joint part of the way to its goal"
+    else:
+        starts = "as the chain of skills hands over "
+        starts += "(recorded: `skills/recorded.py`)" if policy.get("chain_states") else "(`skills/starts.py`)"
+    return [
+        f"- {policy['chain_starts']:.0%} of the training episodes start {starts}; evaluation has the task's own starts "
+        "only. The curve is of both together, and of actions drawn with all their noise."
     ]
 
 
@@ -159,10 +174,7 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
         + (", less where the hand takes or loses something" if repeat > 1 else "")
         + (" (and more while Pick's task lowers the arm)" if policy["skill"] == "pick" and repeat > 1 else "")
         + ".",
-        f"- {policy['chain_starts']:.0%} of the training episodes start as the chain of skills hands over "
-        + ("(recorded: `skills/recorded.py`)" if policy.get("chain_states") else "(`skills/starts.py`)")
-        + "; evaluation has the task's own starts only. The curve is of both together, and of actions drawn with all "
-        "their noise.",
+        *_chain_starts(policy),
         *(
             [
                 f"- {policy['retries']:.0%} of the training episodes are ones again that failed in the same apartment, "

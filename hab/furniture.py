@@ -82,9 +82,9 @@ class Piece:
         """Add an upright cylinder centred at `pos`."""
         self._add(name, "cylinder", pos, (radius, height / 2, 0.0), rgba, material, collides)
 
-    def blob(self, name: str, pos: Vec3, half: Vec3, rgba: Rgba, material: str = "", yaw: float = 0.0) -> None:
+    def blob(self, name: str, pos: Vec3, half: Vec3, rgba: Rgba, material: str = "") -> None:
         """Add a decorative ellipsoid of half axes `half`."""
-        self._add(name, "ellipsoid", pos, half, rgba, material, False, yaw)
+        self._add(name, "ellipsoid", pos, half, rgba, material, False)
 
     def surface(
         self,

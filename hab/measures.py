@@ -82,9 +82,9 @@ def object_to_goal(sim: Simulator, target: Target) -> float:
     return math.dist(sim.object_pos(target.object).tolist(), target.goal_pos)
 
 
-def object_placed(sim: Simulator, target: Target, radius_m: float = PLACED_M) -> bool:
-    """Whether an object lies within `radius_m` of its goal and is not held."""
-    return sim.held != target.object and object_to_goal(sim, target) < radius_m
+def object_placed(sim: Simulator, target: Target) -> bool:
+    """Whether an object lies within 0.15 m of its goal and is not held."""
+    return sim.held != target.object and object_to_goal(sim, target) < PLACED_M
 
 
 def articulation_open(sim: Simulator, name: str) -> bool:

@@ -127,19 +127,23 @@ def ball(name: str, mass_kg: float, radius_m: float, rgba: Rgba) -> ObjectModel:
     return ObjectModel(name, mass_kg, geoms, radius_m, radius_m, (radius_m, radius_m, radius_m))
 
 
-def bowl(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba, segments: int = 8) -> ObjectModel:
+RIM_SLABS = 8
+"""A bowl's rim is of so many convex pieces."""
+
+
+def bowl(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba) -> ObjectModel:
     """A bowl of convex pieces: a disc as bottom and tilted slabs as rim."""
     foot, thickness = 0.55 * radius_m, 0.003
     run, rise = radius_m - foot, height_m - 2 * thickness
     tilt = math.atan2(run, rise)
-    slab = (thickness, math.pi * radius_m / segments, 0.5 * math.hypot(run, rise))
+    slab = (thickness, math.pi * radius_m / RIM_SLABS, 0.5 * math.hypot(run, rise))
     disc_volume = math.pi * foot**2 * 2 * thickness
-    rim_volume = segments * 8 * slab[0] * slab[1] * slab[2]
+    rim_volume = RIM_SLABS * 8 * slab[0] * slab[1] * slab[2]
     rim_z = 2 * thickness + rise / 2
     com_z = (disc_volume * thickness + rim_volume * rim_z) / (disc_volume + rim_volume)
     geoms = [Geom("bottom", "cylinder", (0, 0, thickness - com_z), (foot, thickness, 0), rgba)]
-    for i in range(segments):
-        angle = 2 * math.pi * i / segments
+    for i in range(RIM_SLABS):
+        angle = 2 * math.pi * i / RIM_SLABS
         # Turn about z to the segment, then lean its top outwards (rotation about local y).
         cz, sz, cy, sy = math.cos(angle / 2), math.sin(angle / 2), math.cos(tilt / 2), math.sin(tilt / 2)
         mid = (radius_m + foot) / 2 - thickness
@@ -147,7 +151,7 @@ def bowl(name: str, mass_kg: float, radius_m: float, height_m: float, rgba: Rgba
         geoms.append(Geom(f"rim_{i}", "box", pos, slab, rgba, quat=(cz * cy, -sz * sy, cz * sy, sz * cy)))
     half = (radius_m, radius_m, max(com_z, height_m - com_z))
     # The slabs' corners stick out a little beyond the circle they approximate.
-    return ObjectModel(name, mass_kg, tuple(geoms), com_z, radius_m / math.cos(math.pi / segments), half)
+    return ObjectModel(name, mass_kg, tuple(geoms), com_z, radius_m / math.cos(math.pi / RIM_SLABS), half)
 
 
 def _stacked(name: str, mass_kg: float, parts: Sequence[Geom], radius_m: float) -> ObjectModel:

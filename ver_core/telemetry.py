@@ -31,7 +31,6 @@ class Telemetry:
         self,
         run: RunDirectory,
         wandb_mode: str = "disabled",
-        wandb_project: str = "tpsrl",
         name: str | None = None,
         config: Mapping[str, Any] | None = None,
         resume_steps: int | None = None,
@@ -57,7 +56,7 @@ class Telemetry:
         self._wandb: wandb.Run | None = None
         if wandb_mode != "disabled":
             new = resume_steps is None
-            self._wandb_guard.call(lambda: self._open_wandb(wandb_mode, wandb_project, name, config, new), rows=0)
+            self._wandb_guard.call(lambda: self._open_wandb(wandb_mode, name, config, new), rows=0)
 
     def log(self, steps: int, scalars: Mapping[str, float]) -> None:
         """Write one row: {"steps": steps, "seconds": training's wall-clock time so far, all sessions, **scalars}.
@@ -100,13 +99,11 @@ class Telemetry:
         for key, value in values.items():
             self._tensorboard.add_scalar(key, value, steps)
 
-    def _open_wandb(
-        self, mode: str, project: str, name: str | None, config: Mapping[str, Any] | None, new: bool
-    ) -> None:
+    def _open_wandb(self, mode: str, name: str | None, config: Mapping[str, Any] | None, new: bool) -> None:
         import wandb
 
         run = wandb.init(
-            project=project,
+            project="tpsrl",
             name=name or self.run.path.resolve().name,
             config=dict(config or {}),
             dir=str(self.run.path),

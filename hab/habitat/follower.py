@@ -19,15 +19,17 @@ SWING_M = 0.08
 WAYPOINT_M = 0.05
 """Corners of the path nearer than this are passed."""
 DRIVE_RAD = 0.3
-"""The base turns in place until it faces the path's next corner as well as this."""
+"""The base turns in place until it faces the path's next corner as well as this …"""
+FACED_RAD = 0.05
+"""… and the goal, when it has arrived."""
 
 
 class PathFollower:
     """Drives to the navigable point nearest to a goal, faces the goal and calls stop."""
 
-    def __init__(self, sim: Any, goal: tuple[float, float, float], faced_rad: float = 0.05) -> None:
+    def __init__(self, sim: Any, goal: tuple[float, float, float]) -> None:
         """`sim`: habitat-lab's; `goal` (m): in habitat's frame, as its tasks have it, on the floor or not."""
-        self._sim, self._goal, self._faced_rad = sim, np.asarray(goal, dtype=np.float32), faced_rad
+        self._sim, self._goal = sim, np.asarray(goal, dtype=np.float32)
         # On the island where the robot stands: the nearest of all may be the top of a bed.
         island = sim.pathfinder.get_island(np.array(sim.articulated_agent.base_pos, dtype=np.float32))
         self._end = sim.pathfinder.snap_point(np.asarray((goal[0], 0.0, goal[2]), dtype=np.float32), island)
@@ -43,7 +45,7 @@ class PathFollower:
             forward = away * CONTROL_HZ / BASE_MAX_M_S if abs(off) < DRIVE_RAD else 0.0
             return _action(forward, off)
         off, _ = self._seen_from_base(self._goal)
-        return _action(0.0, off, stop=abs(off) < self._faced_rad)
+        return _action(0.0, off, stop=abs(off) < FACED_RAD)
 
     def _next_corner(self) -> NDArray[np.float32] | None:
         """Return the path's next corner (3,); None at its end."""

@@ -30,6 +30,8 @@ STARTS = {
     "close_fridge_nav_laser": (4, 5, 6),
     "open_cabinet_nav_laser": (1, 4, 9),
     "close_cabinet_nav_laser": (10, 13, 8),
+    "close_cabinet_nonav_laser": (2, 8, 9),
+    "close_fridge_nonav_laser": (6, 1, 0),
 }
 """Of the train split's first 14, each policy's shortest successes. With a new policy, those of
 `tpsrl eval SKILL --split train --episodes 14 --json FILE`. Two of three have to succeed, because the last bits of the
