@@ -29,6 +29,7 @@ STARTS = {
     "open_fridge_nav_laser": (5, 12, 11),
     "close_fridge_nav_laser": (4, 5, 6),
     "open_cabinet_nav_laser": (1, 4, 9),
+    "open_cabinet_nonav_laser": (1, 3, 7),
     "close_cabinet_nav_laser": (10, 13, 8),
     "close_cabinet_nonav_laser": (2, 8, 9),
     "close_fridge_nonav_laser": (6, 1, 0),
