@@ -39,7 +39,7 @@ from training_runs import TPSRL, Row, first_over, rows, train
 BAR = 0.90
 SHARES = (0.125, 0.25, 0.5, 0.75, 1.0)
 """Of the budget, where curves are read."""
-ONE_RUN = "one-run"
+ONE_RUN, DONE = "one-run", "done.json"
 REPETITIONS = 2000
 
 
@@ -139,15 +139,13 @@ def _train(folder: Path, arm: Arm, seed: int, budget: int, to_bar: bool, overrid
 
 def _train_here(folder: Path, scheduler: str, seed: int, budget: int, overrides: list[str]) -> None:
     """Train to the bar by the library, in a process of its own, as the environment is not one that tpsrl has."""
-    done = folder / "done"
-    if done.is_file():
+    if (folder / DONE).is_file():
         return
     if folder.exists():
         shutil.rmtree(folder)  # minutes at most
     subprocess.run(
         [sys.executable, __file__, ONE_RUN, str(folder), scheduler, str(seed), str(budget), *overrides], check=True
     )
-    done.touch()
 
 
 def one_run(folder: str, scheduler: str, seed: str, budget: str, *overrides: str) -> None:
@@ -163,14 +161,24 @@ def one_run(folder: str, scheduler: str, seed: str, budget: str, *overrides: str
     config = load_nav_config(["task=pointnav", "obs=laser", "nav_recipe=laser", *settings])
     policy = fit_navigation_policy(config.policy, "pointnav", "laser", True)
 
+    seconds, reached = 0.0, None
+
     def there(update: Update) -> bool:
-        return update.episode_count >= 100 and update.episodes.get("success", 0.0) >= BAR
+        nonlocal seconds, reached
+        seconds += update.seconds
+        if update.episode_count < 100 or update.episodes.get("success", 0.0) < BAR:
+            return False
+        reached = {"steps": update.steps, "seconds": seconds}
+        return True
 
     Trainer(drawing_pointnav, config.train, policy, out=Path(folder), description=f"{scheduler} {seed}").train(there)
+    (Path(folder) / DONE).write_text(json.dumps(reached) + "\n", encoding="utf-8")
 
 
 def _measure(folder: Path, arm: Arm, known: list[Row], seed: int, budget: int, episodes: int) -> dict[str, Any]:
-    at = first_over(known, BAR)
+    # Rows are written every few seconds, and the last one may be of a rollout before.
+    done = folder / DONE
+    at = json.loads(done.read_text(encoding="utf-8")) if done.is_file() else first_over(known, BAR)
     key = f"episode/{arm.measure}"
     curve = {}
     for share in SHARES:
