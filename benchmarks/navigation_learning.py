@@ -29,7 +29,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +53,14 @@ class Arm:
     processes: int = 1
     measure: str = "success"
     """What its curve is of."""
-    val: bool = field(default=False, kw_only=True)
+    val: bool = False
     """Whether it is evaluated on val at the end."""
 
 
 def arms(study: str, weights: Path) -> dict[str, Arm]:
     """Return a study's arms by their names."""
     if study == "schedulers":
-        return {name: Arm(arguments=("--scheduler", name)) for name in ("ver", "nover", "ddppo", "async")}
+        return dict.fromkeys(("ver", "nover", "ddppo", "async"), Arm())
     if study == "processes":
         return {
             f"{count} processes": Arm(

@@ -19,12 +19,6 @@ def rows(folder: Path) -> list[Row]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
 
 
-def steps(folder: Path) -> int:
-    """Return how many steps a run has made."""
-    known = rows(folder)
-    return int(known[-1]["steps"]) if known else 0
-
-
 def train(
     command: Sequence[str],
     overrides: Sequence[str],
@@ -59,6 +53,6 @@ def train(
         raise SystemExit("interrupted; give the same command again to go on")
 
 
-def first_over(known: list[Row], bar: float, key: str = "episode/success") -> Row | None:
-    """Return the first row in which a measure of the last training episodes is at the bar."""
-    return next((row for row in known if row.get(key, 0.0) >= bar), None)
+def first_over(known: list[Row], bar: float) -> Row | None:
+    """Return the first row in which the success of the last training episodes is at the bar."""
+    return next((row for row in known if row.get("episode/success", 0.0) >= bar), None)

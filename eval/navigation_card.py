@@ -7,18 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from configs.navigation import TrainNavConfig
+from configs.navigation import TASK_KEYS, TrainNavConfig
 from eval.navigation import EpisodeResult, summary
 from eval.training_facts import copy_policy, described, rate, read_card, training_facts, write_card
 from skills.navigator import policy_name
-
-_SPL = "spl"
 
 
 def publish_navigation(run: Path, config: TrainNavConfig, zoo: Path) -> Path:
     """Copy a run's policy into a folder of such, with its curve and facts; return where. Raises `CardError`."""
     folder = zoo / policy_name(config.task, config.obs, config.gps)
-    policy = {key: getattr(config, key) for key in ("task", "obs", "gps", "turn_deg", "noise", "in_view")}
+    policy = {key: getattr(config, key) for key in ("task", *TASK_KEYS)}
     facts = {"policy": policy, "training": training_facts(run), "results": {}}
     copy_policy(run, folder, folder.name)
     _write(folder, facts)
@@ -35,12 +33,9 @@ def record_navigation(folder: Path, split: str, results: Sequence[EpisodeResult]
     _write(folder, facts)
 
 
-def spl(result: dict[str, Any]) -> str | None:
-    """Return "0.93 (0.92–0.94)", the success weighted by path length; None for a task without a goal."""
-    if _SPL not in result:
-        return None
-    low, high = result[f"{_SPL}_ci95"]
-    return f"{result[_SPL]:.3f} ({low:.3f}–{high:.3f})"
+def success_and_spl(result: dict[str, Any]) -> list[str]:
+    """Return both as "0.930 (0.920–0.940)"; "–" for each that was not measured, as of a task without a goal."""
+    return [rate(result, name, 3) if name in result else "–" for name in ("success", "spl")]
 
 
 def _write(folder: Path, facts: dict[str, Any]) -> None:
@@ -61,8 +56,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         "| split | success (95 % interval) | SPL | episodes | date |",
         "| --- | --- | --- | --- | --- |",
         *(
-            f"| {split} | {rate(result, 3) if 'success' in result else '–'} | {spl(result) or '–'} "
-            f"| {result['episodes']} | {result['date']} |"
+            f"| {split} | {' | '.join(success_and_spl(result))} | {result['episodes']} | {result['date']} |"
             for split, result in results
         ),
         "",

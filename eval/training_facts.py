@@ -42,10 +42,10 @@ def copy_policy(run: Path, folder: Path, name: str) -> None:
     (folder / CURVE_DATA).write_text(json.dumps(curve) + "\n", encoding="utf-8")
 
 
-def rate(result: dict[str, Any], digits: int = 2) -> str:
+def rate(result: dict[str, Any], measure: str = "success", digits: int = 2) -> str:
     """Return "0.93 (0.89–0.96)"."""
-    low, high = result["success_ci95"]
-    return f"{result['success']:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
+    low, high = result[f"{measure}_ci95"]
+    return f"{result[measure]:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
 
 
 def trainings_before(run: Path) -> tuple[list[dict[str, Any]], Curve]:

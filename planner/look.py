@@ -87,8 +87,7 @@ def appeared(
 
     near: x, y where it was let go; surface_m: the height of what it lies on; height_m: its own, as it was to stand.
     """
-    things = _new(before, after, near, surface_m, height_m + TALLER_M, within_m)
-    return _middle(max(things, key=len), after, surface_m) if things else None
+    return _largest(_new(before, after, near, surface_m, height_m + TALLER_M, within_m), after, surface_m)
 
 
 def fell(before: Look, after: Look, near: tuple[float, float], height_m: float) -> Vec3 | None:
@@ -97,8 +96,7 @@ def fell(before: Look, after: Look, near: tuple[float, float], height_m: float) 
     height_m: the thing's own, as it stood. What is taller is the side of some furniture, not seen before.
     """
     new = _new(before, after, near, 0.0, HIGHER_M, FELL_M)
-    things = [thing for thing in new if thing[:, 2].max() < height_m + TALLER_M]
-    return _middle(max(things, key=len), after, 0.0) if things else None
+    return _largest([thing for thing in new if thing[:, 2].max() < height_m + TALLER_M], after, 0.0)
 
 
 def fallen(look: Look, near: tuple[float, float], height_m: float) -> Vec3 | None:
@@ -134,6 +132,11 @@ def _things(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     near = _apart(points[:, :2], points[:, :2]) < TOUCHING_M
     count, groups = csgraph.connected_components(near, directed=False)
     return [points[groups == k] for k in range(count) if np.count_nonzero(groups == k) >= FEWEST]
+
+
+def _largest(things: list[NDArray[np.float64]], look: Look, surface_m: float) -> Vec3 | None:
+    """Return the middle of the one of most points; None if there is none."""
+    return _middle(max(things, key=len), look, surface_m) if things else None
 
 
 def _middle(thing: NDArray[np.float64], look: Look, surface_m: float) -> Vec3:

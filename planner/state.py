@@ -30,7 +30,7 @@ HUNG_M = 0.30
 IN_HAND_M = 0.05
 """… and about so far before it, where nothing better is known."""
 ON_THE_SAME_M = 0.4
-"""What is set down so near its goal, or lost so near to where it was taken, lies on the same surface."""
+"""What is set down so near its goal lies on the same surface."""
 HARD_TRIES = 2
 """So many calls of a skill to no avail, and it is tried another way."""
 LOWEST_M = 0.25

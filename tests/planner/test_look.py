@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from skills import make_env
 STARTS = 40
 HEIGHT_M = 0.21
 """Of the tallest object."""
+FAR_OFF = np.array((100.0, 0.0, 0.0))
+"""Out of the house."""
 
 
 def test_a_look_knows_what_is_before_and_behind_what_it_sees() -> None:
@@ -36,11 +39,7 @@ def test_what_has_been_set_down_is_seen_where_it_lies() -> None:
     """From Place's start states, its object in hand, and then somewhere near the goal; or nowhere to be seen. The robot
     has moved in between. What is low, far or hidden is not always seen, and nothing is seen that is not there."""
     rng, errors, seen_in_vain = np.random.default_rng(0), list[float](), 0
-    env: Any = make_env("place", "train", starts="near")
-    env.reset(seed=0)
-    task = env.unwrapped
-    for _ in range(STARTS):
-        env.reset()
+    for task in start_states("place"):
         sim, goal = task.sim, np.array(task.goal.position)
         before, episode, name = Look.of(sim), sim.episode, task.goal.object
         place = sim.scene.receptacle(episode.target(name).goal_receptacle)
@@ -51,11 +50,9 @@ def test_what_has_been_set_down_is_seen_where_it_lies() -> None:
         found = appeared(before, Look.of(sim), (goal[0], goal[1]), surface, 2.0 * (goal[2] - surface))
         if found is not None:
             errors.append(math.dist(found[:2], put[:2]))
-        far = np.array(sim.scene.bounds[2:]) + 3.0
-        sim.reset(moved(episode, name, np.append(far, goal[2]), stands))
+        sim.reset(moved(episode, name, goal + FAR_OFF, stands))
         gone = appeared(before, Look.of(sim), (goal[0], goal[1]), surface, 2.0 * (goal[2] - surface))
         seen_in_vain += gone is not None
-    env.close()
     assert len(errors) > 0.7 * STARTS
     assert np.median(errors) < 0.02 and np.quantile(errors, 0.9) < 0.06
     assert seen_in_vain <= 0.05 * STARTS
@@ -64,12 +61,8 @@ def test_what_has_been_set_down_is_seen_where_it_lies() -> None:
 def test_what_has_fallen_to_the_floor_is_found_there() -> None:
     """Somewhere ahead of a robot that was told about where; and where nothing has fallen nothing is found."""
     rng, errors, seen_in_vain = np.random.default_rng(0), list[float](), 0
-    env: Any = make_env("pick", "train", starts="near")
-    env.reset(seed=0)
-    sim = env.unwrapped.sim
-    for _ in range(STARTS):
-        env.reset()
-        episode, name = sim.episode, env.unwrapped.goal.object
+    for task in start_states("pick"):
+        sim, episode, name = task.sim, task.sim.episode, task.goal.object
         turn = math.pi if rng.random() < 0.5 else 0.5 * math.pi  # away from the furniture, or along it
         x, y, yaw = stands = np.array(episode.robot) + (0.0, 0.0, turn)
         far = rng.uniform(0.8, 1.5)
@@ -82,7 +75,6 @@ def test_what_has_fallen_to_the_floor_is_found_there() -> None:
         errors.append(math.inf if found is None else math.dist(found[:2], put[:2]))
         sim.reset(moved(episode, name, put + (0.0, 0.0, 30.0), stands))
         seen_in_vain += fallen(Look.of(sim), told, HEIGHT_M) is not None
-    env.close()
     assert len(errors) > 10
     assert np.quantile(errors, 0.9) < 0.05 and seen_in_vain == 0
 
@@ -90,11 +82,7 @@ def test_what_has_fallen_to_the_floor_is_found_there() -> None:
 def test_what_fell_is_told_from_the_furniture_that_is_seen_anew() -> None:
     """The robot has moved between the looks, so that it sees sides of furniture that it has not seen before."""
     rng, found, in_vain, count = np.random.default_rng(0), 0, 0, 0
-    env: Any = make_env("place", "train", starts="near")
-    env.reset(seed=0)
-    task = env.unwrapped
-    for _ in range(STARTS):
-        env.reset()
+    for task in start_states("place"):
         sim, goal = task.sim, np.array(task.goal.position)
         episode, name = sim.episode, task.goal.object
         near = float(goal[0]), float(goal[1])
@@ -106,15 +94,24 @@ def test_what_fell_is_told_from_the_furniture_that_is_seen_anew() -> None:
         towards = stands[:2] - goal[:2]
         floor = goal[:2] + 0.95 * FELL_M * towards / np.linalg.norm(towards)
         height = 2.0 * (goal[2] - sim.scene.receptacle(episode.target(name).goal_receptacle).center[2])
-        sim.reset(moved(episode, name, np.append(np.array(sim.scene.bounds[2:]) + 3.0, goal[2]), stands))
+        sim.reset(moved(episode, name, goal + FAR_OFF, stands))
         in_vain += fell(before, Look.of(sim), near, height) is not None
         if math.dist(floor, stands[:2]) > 0.6:
             sim.reset(moved(episode, name, np.append(floor, 0.05), stands))
             at, count = fell(before, Look.of(sim), near, height), count + 1
             found += at is not None and math.dist(at[:2], floor) < 0.1
-    env.close()
     assert in_vain <= 0.05 * STARTS
     assert count > 5 and found > 0.5 * count
+
+
+def start_states(skill: str) -> Iterator[Any]:
+    """Yield the skill's task at the beginning of one training episode after the other."""
+    env: Any = make_env(skill, "train", starts="near")
+    env.reset(seed=0)
+    for _ in range(STARTS):
+        env.reset()
+        yield env.unwrapped
+    env.close()
 
 
 def moved(episode: Episode, name: str, put: NDArray[np.float64], stands: NDArray[np.float64]) -> Episode:

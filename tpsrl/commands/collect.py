@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hab.observation_sets import DEPTH, LASER, OBSERVATION_SETS
-from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, request_of
+from tpsrl.commands.options import agent_options, check_rendering, chosen_agent, eval_config, request_of, seed_option
 from tpsrl.inputs import BadInput, Failure, Name, output_files
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ FORMATS = ("minari", "lerobot")
 @click.option(
     "--episodes", default=100, show_default=True, type=click.IntRange(min=1), help="The first N of the split."
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of what skills draw.")
+@seed_option
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 @click.option("--format", "form", default="minari", show_default=True, type=Name("format", FORMATS))
 @click.option(

@@ -49,12 +49,7 @@ def agent_options(command: Command) -> Command:
     options = [
         click.argument("name", metavar="SCENARIO|SKILL", type=Name("scenario or skill", (*SCENARIOS, *TASKS))),
         click.argument("overrides", nargs=-1),
-        click.option(
-            "--skills",
-            default="zoo",
-            show_default=True,
-            help="oracle, zoo, or a folder of runs.",
-        ),
+        click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs."),
         click.option("--skill-nav/--no-skill-nav", default=True, help="Manipulation skills may drive the base."),
         click.option("--nav-skill/--no-nav-skill", default=True, help="Play the plan's Navigate steps."),
         click.option("--stop-mask/--no-stop-mask", default=True, help="Navigate may stop only within 2 m."),

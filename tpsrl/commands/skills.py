@@ -63,8 +63,8 @@ def _navigation() -> Any:
     """Return the table of the packaged policies of navigation tasks."""
     from rich.table import Table
 
-    from eval.navigation_card import spl
-    from eval.training_facts import rate, read_card
+    from eval.navigation_card import success_and_spl
+    from eval.training_facts import read_card
     from planner.zoo import WEIGHTS
     from skills.navigator import NAVIGATION_ZOO
 
@@ -75,7 +75,6 @@ def _navigation() -> Any:
         card = read_card(weights.parent)
         row = [weights.parent.name, f"{card['training']['steps'] / 1e6:.1f}", f"{card['training']['seconds'] / 60:.0f}"]
         for split in ("val", "test"):
-            result = card["results"].get(split, {})
-            row += [rate(result, 3) if "success" in result else "-", spl(result) or "-"]
+            row += success_and_spl(card["results"].get(split, {}))
         table.add_row(*row)
     return table
