@@ -60,8 +60,8 @@ def _text(name: str, facts: dict[str, Any]) -> str:
             for split, result in results
         ),
         "",
-        f"`tpsrl eval {policy['task']} --obs {policy['obs']} --split SPLIT`: unseen apartments, actions drawn, as in "
-        "training.",
+        f"`tpsrl eval {policy['task']} --obs {policy['obs']}{'' if policy['gps'] else ' --no-gps'} --split SPLIT`: "
+        "unseen apartments, actions drawn, as in training.",
         "",
         "## Training",
         "",

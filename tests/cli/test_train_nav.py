@@ -45,6 +45,8 @@ BAD = {
     "weights of nothing": (["train-nav", "pointnav", "initial_weights=/no/such"], "holds no policy.safetensors"),
     "no policy": (["eval", "flee"], "no policy for flee is packaged"),
     "no policy of the sensor": (["render", "pointnav", "--obs", "rgb"], "that sees rgb is packaged"),
+    "no policy without GPS": (["eval", "pointnav", "--no-gps"], "without GPS and compass is packaged"),
+    "a sense for the oracle": (["eval", "pointnav", "--policy", "oracle", "--no-gps"], "leave it out"),
     "policy that is not there": (["eval", "pointnav", "--policy", "/no/such"], "holds no run"),
     "oracle without goal": (["eval", "flee", "--policy", "oracle"], "has no goal"),
     "oracle that draws": (["eval", "pointnav", "--policy", "oracle", "--deterministic"], "leave it out"),
@@ -109,6 +111,8 @@ def test_a_run_is_trained_resumed_evaluated_and_filmed(
     assert len(frames) >= measured["episode_results"][1]["num_steps"] and frames.shape[1] == 480
     assert run(["eval", "flee", "--policy", str(folder)], monkeypatch) == 2
     assert "was trained for pointnav" in capsys.readouterr().err
+    assert run(["eval", "pointnav", "--gps", "--policy", str(folder)], monkeypatch) == 2
+    assert "has neither GPS nor compass" in capsys.readouterr().err
 
 
 def test_a_policy_of_pointnav_goes_on_with_flee(
@@ -133,23 +137,25 @@ def test_a_run_is_published_and_then_the_one_that_is_played(
     run_folder, zoo, report = tmp_path / "run", tmp_path / "zoo", tmp_path / "report.json"
     for more in (["--steps", "128", *TINY], ["--resume", "--steps", "192"]):
         # A process of its own: the card quotes its command.
-        command = [sys.executable, "-m", "tpsrl", "train-nav", "pointnav", "--out", str(run_folder), *more]
+        command = [sys.executable, "-m", "tpsrl", "train-nav", "pointnav", "--no-gps", "--out", str(run_folder), *more]
         subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
     monkeypatch.setattr("skills.navigator.NAVIGATION_ZOO", zoo)
-    assert run(["eval", "pointnav"], monkeypatch) == 2
+    assert run(["eval", "pointnav", "--no-gps"], monkeypatch) == 2
     assert run(["publish-skill", str(run_folder), "--episodes", "5", "--split", "train"], monkeypatch) == 0
-    folder = zoo / "pointnav_laser"
+    folder = zoo / "pointnav_laser_nogps"
     assert {path.name for path in folder.iterdir()} == {
         "policy.safetensors", "config.yaml", "card.json", "curve.png", "curve.json", "README.md"
     }  # fmt: skip
-    assert run(["eval", "pointnav", "--split", "train", "--episodes", "5", "--json", str(report)], monkeypatch) == 0
+    text = (folder / "README.md").read_text()
+    assert "`tpsrl eval pointnav --obs laser --no-gps --split SPLIT`" in text
+    play = ["eval", "pointnav", "--obs", "laser", "--no-gps", "--split", "train", "--episodes", "5"]
+    assert run([*play, "--json", str(report)], monkeypatch) == 0
     measured, card = json.loads(report.read_text())["measures"], json.loads((folder / "card.json").read_text())
     found = card["results"]["train"]
     assert found["episodes"] == 5 and found["return"] == round(measured["return"]["mean"], 4)
     assert found["spl_ci95"] == [round(end, 4) for end in measured["spl"]["ci95"]]
     assert card["training"]["steps"] == 192 and card["training"]["command"].startswith("tpsrl train-nav pointnav")
-    assert card["training"]["resumed"] == ["tpsrl train-nav pointnav --resume --steps 192 --out RUN"]
-    text = (folder / "README.md").read_text()
+    assert card["training"]["resumed"] == ["tpsrl train-nav pointnav --no-gps --resume --steps 192 --out RUN"]
     assert card["training"]["command"] in text and "| train | " in text
 
     # Measured again on another split, in place; listed with the packaged ones.
@@ -157,7 +163,7 @@ def test_a_run_is_published_and_then_the_one_that_is_played(
     assert set(json.loads((folder / "card.json").read_text())["results"]) == {"train", "val"}
     capsys.readouterr()
     assert run(["skills"], monkeypatch) == 0
-    assert "pointnav_laser" in capsys.readouterr().out
+    assert "pointnav_laser_nogps" in capsys.readouterr().out
     assert run(["publish-skill", str(run_folder), "--workers", "2"], monkeypatch) == 2
     assert "leave it out" in capsys.readouterr().err
 

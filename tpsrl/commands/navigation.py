@@ -122,6 +122,9 @@ def play_options(command: Command) -> Command:
             help="What the packaged policy sees, or the oracle's film shows as seen; a run has its own.",
         ),
         click.option(
+            "--gps/--no-gps", default=None, help="Whether the packaged policy has GPS and compass; a run has its own."
+        ),
+        click.option(
             "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of drawn actions, noise."
         ),
     ]
@@ -140,6 +143,7 @@ def evaluate_navigation_command(
     deterministic: bool,
     split: str,
     obs: str | None,
+    gps: bool | None,
     seed: int,
     episodes: int,
     json_file: Path | None,
@@ -152,7 +156,7 @@ def evaluate_navigation_command(
     from tpsrl.progress import episode_progress
 
     output_files([("--json", json_file)])
-    options, navigator = _player(task, policy, deterministic, obs)
+    options, navigator = _player(task, policy, deterministic, obs, gps)
     with episode_progress(task, episodes) as on_result:
         results = evaluate_navigation(task, options, split, episodes, navigator, seed, on_result)
     if not results:
@@ -186,6 +190,7 @@ def render_navigation_command(
     deterministic: bool,
     split: str,
     obs: str | None,
+    gps: bool | None,
     seed: int,
     episode: int,
     out: Path | None,
@@ -202,7 +207,7 @@ def render_navigation_command(
     if out.suffix != ".mp4":
         raise BadInput(f"--out {out}: the file's name must end in .mp4")
     output_files([("--out", out)])
-    options, navigator = _player(task, policy, deterministic, obs)
+    options, navigator = _player(task, policy, deterministic, obs, gps)
     env = NavigationEnv(task, split=split, render_mode="rgb_array", **options)
     if navigator is not None:
         navigator.start(1, [np.random.default_rng((seed, episode))])
@@ -216,7 +221,9 @@ def render_navigation_command(
     click.echo(f"{out}: {'success' if info.get('success') else 'ended'} after {info['num_steps']} steps; {said}")
 
 
-def _player(task: str, policy: str, deterministic: bool, obs: str | None) -> tuple[dict[str, Any], Navigator | None]:
+def _player(
+    task: str, policy: str, deterministic: bool, obs: str | None, gps: bool | None
+) -> tuple[dict[str, Any], Navigator | None]:
     """Return the environment's options and who plays; None: the shortest-path follower."""
     if policy == ORACLE:
         if task not in WITH_GOAL:
@@ -225,6 +232,8 @@ def _player(task: str, policy: str, deterministic: bool, obs: str | None) -> tup
             )
         if deterministic:
             raise BadInput("--deterministic: the oracle draws nothing; leave it out")
+        if gps is not None:
+            raise BadInput(f"--{'gps' if gps else 'no-gps'}: the oracle reads the simulator; leave it out")
         return {"obs": obs or "laser"}, None
     from configs.navigation import TASK_KEYS
     from planner.zoo import WEIGHTS
@@ -232,12 +241,15 @@ def _player(task: str, policy: str, deterministic: bool, obs: str | None) -> tup
     from skills.trained import WeightsError
     from tpsrl.navigation_training import nav_run
 
-    run = _packaged(task, obs) if policy == PACKAGED else Path(policy)
+    run = _packaged(task, obs, gps is not False) if policy == PACKAGED else Path(policy)
     config = nav_run(run)
     if config.task != task:
         raise BadInput(f"--policy {policy}: was trained for {config.task}, not for {task}")
     if obs not in (None, config.obs):
         raise BadInput(f"--obs {obs}: the policy in {policy} sees {config.obs}; leave it out")
+    if gps not in (None, config.gps):
+        has = "has GPS and compass" if config.gps else "has neither GPS nor compass"
+        raise BadInput(f"--{'gps' if gps else 'no-gps'}: the policy in {policy} {has}; leave it out")
     try:
         navigator = Navigator(config.policy, task, config.obs, config.gps, run / WEIGHTS, deterministic)
     except (WeightsError, OSError) as error:
@@ -245,19 +257,18 @@ def _player(task: str, policy: str, deterministic: bool, obs: str | None) -> tup
     return {key: getattr(config, key) for key in TASK_KEYS}, navigator
 
 
-def _packaged(task: str, obs: str | None) -> Path:
+def _packaged(task: str, obs: str | None, gps: bool) -> Path:
     """Return the folder of a task's packaged policy, one with the laser first."""
     from planner.zoo import WEIGHTS
     from skills.navigator import NAVIGATION_ZOO, policy_name
 
     for sensor in (obs,) if obs else OBS:
-        folder = NAVIGATION_ZOO / policy_name(task, sensor)
+        folder = NAVIGATION_ZOO / policy_name(task, sensor, gps)
         if (folder / WEIGHTS).is_file():
             return folder
-    seen = f" that sees {obs}" if obs else ""
-    raise BadInput(
-        f"no policy for {task}{seen} is packaged; train one (tpsrl train-nav {task}) and give it as --policy"
-    )
+    seen = (f" that sees {obs}" if obs else "") + ("" if gps else " without GPS and compass")
+    command = f"tpsrl train-nav {task}" + ("" if gps else " --no-gps")
+    raise BadInput(f"no policy for {task}{seen} is packaged; train one ({command}) and give it as --policy")
 
 
 def _table(title: str, measures: dict[str, dict[str, Any]]) -> Any:
