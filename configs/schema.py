@@ -92,6 +92,9 @@ class TrainSkillConfig:
     """Share of the training episodes that are failed ones of the same apartment again, where there are such."""
     initial_weights: str = ""
     """A run's folder, or a packaged policy's: begin with its weights; "": random ones."""
+    teacher: str = ""
+    """A run's folder, or a packaged policy's, of the same skill, that sees something else: it is imitated at first
+    (`train.teacher_coef`); "": none."""
     out: str = ""
     """The run's folder."""
     algorithm: str = "ver"

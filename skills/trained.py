@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
@@ -19,7 +20,7 @@ from skills.task import CallMemory
 from skills.training import fit_policy
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.distributions import ActionDistribution
-from ver_core.policy import RecurrentPolicy
+from ver_core.policy import Output, RecurrentPolicy
 
 
 class WeightsError(ValueError):
@@ -107,7 +108,26 @@ class TrainedPolicy:
         return float(self._said.chances()[0, start])
 
     @torch.inference_mode()
+    def opinion(self, sim: Simulator) -> NDArray[np.float32]:
+        """Return what it would do now (`ActionDistribution.opinion`); `followed` says what was done instead."""
+        self._look(sim)
+        assert self._said is not None
+        return self._said.opinion()[0].numpy()
+
+    def followed(self, action: Action) -> None:
+        """Take an action of somebody else's for the one that it has done last."""
+        self._previous = torch.from_numpy(self._network.action_layout.encode(action))[None]
+
+    @torch.inference_mode()
     def _decide(self, sim: Simulator) -> None:
+        network, out = self._network, self._look(sim)
+        noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
+        self._previous = network.play(out, noise)
+        decoded = network.action_layout.decode(self._previous[0].numpy())
+        assert isinstance(decoded, Mapping)
+        self._action = dict(decoded)
+
+    def _look(self, sim: Simulator) -> Output:
         network = self._network
         layout = network.obs_layout
         floats, bytes_ = np.zeros((1, layout.floats), np.float32), np.zeros((1, layout.bytes), np.uint8)
@@ -115,13 +135,10 @@ class TrainedPolicy:
         out = network(
             torch.from_numpy(floats), torch.from_numpy(bytes_), self._previous, self._state, torch.tensor([1])
         )
-        noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
-        self._previous, self._state = network.play(out, noise), out.state
+        self._state = out.state
         self.value = None if network.value_head is None else float(out.value)
         self._said = out.distribution
-        decoded = network.action_layout.decode(self._previous[0].numpy())
-        assert isinstance(decoded, Mapping)
-        self._action = dict(decoded)
+        return out
 
 
 def without_critic(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

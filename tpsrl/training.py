@@ -24,6 +24,7 @@ from planner.zoo import WEIGHTS, ZOO, ZooError, run_entry
 from pql_core.trainer import PqlTrainer
 from skills import TASKS, always_drives, recorded, task_class
 from skills.starts import STARTS
+from skills.taught import TEACHER, Teacher, make_taught_env
 from skills.trained import is_critics, without_critic
 from skills.training import env_factory, fit_policy
 from tpsrl.inputs import BadInput, Failure, check_data_is_played, check_simulator, checked_data
@@ -65,6 +66,9 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         config = replace(config, data=str(Path(config.data).resolve()))
     _check_task(config)
     config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs, config.nav))
+    teacher = None
+    if config.teacher:
+        config, teacher = _with_teacher(config)
     if config.initial_weights:
         config = _as_begun(config, resumed_config(out)) if resume else _with_initial_weights(config)
     if resume and (change := changed_key(resumed_config(out), config, MAY_CHANGE)):
@@ -88,6 +92,8 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "critic_keys": tuple(key for key in CRITIC_KEYS if key in config.policy.critic_keys),
     }
     make_env = env_factory(config.skill, **task)
+    if teacher is not None:
+        make_env = partial(make_taught_env, make_env, teacher)
     shared: dict[str, Any] = {
         "out": out,
         "resume": resume,
@@ -133,6 +139,28 @@ def learning() -> Iterator[None]:
         raise Failure(str(error)) from error
 
 
+def _with_teacher(config: TrainSkillConfig) -> tuple[TrainSkillConfig, Teacher]:
+    """Return the configuration of a training beside a teacher, and who that is."""
+    try:
+        entry = run_entry(Path(config.teacher).resolve())
+    except ZooError as error:
+        raise BadInput(f"teacher: {error}; give a run's folder, or one of {ZOO}") from error
+    theirs, policy = entry.config, config.policy
+    if theirs.algorithm != "ver":
+        raise BadInput(f"teacher={config.teacher}: was trained by {theirs.algorithm}, whose policies know no chance")
+    for key in ("skill", "nav", "action_repeat"):
+        if (old := getattr(theirs, key)) != (new := getattr(config, key)):
+            raise BadInput(f"teacher={config.teacher}: has {key}={old}, the training {key}={new}; give another")
+    if not policy.critic_mlp:
+        raise BadInput("teacher: is told to a critic of its own; set policy.critic_mlp, or leave it out")
+    if TEACHER not in policy.critic_keys:
+        policy = replace(policy, critic_keys=[*policy.critic_keys, TEACHER], teacher_key=TEACHER)
+    return (
+        replace(config, teacher=str(entry.folder), policy=policy),
+        Teacher(theirs.obs, theirs.policy, entry.folder / WEIGHTS),
+    )
+
+
 def _with_initial_weights(config: TrainSkillConfig) -> TrainSkillConfig:
     """Check that another policy's weights fit; let the critic learn alone at first, if they come without one."""
     try:
@@ -162,7 +190,7 @@ def _as_begun(config: TrainSkillConfig, run: TrainSkillConfig) -> TrainSkillConf
 def _actor(policy: PolicyConfig) -> PolicyConfig:
     """Return of a policy's configuration what its actor's weights depend on."""
     fresh = (
-        "critic_mlp", "critic_keys", "predicted_keys", "initial_std", "initial_part_std", "initial_bias",
+        "critic_mlp", "critic_keys", "predicted_keys", "teacher_key", "initial_std", "initial_part_std", "initial_bias",
     )  # fmt: skip
     return replace(policy, **{name: getattr(PolicyConfig(), name) for name in fresh})
 
@@ -209,6 +237,8 @@ def _check_task(config: TrainSkillConfig) -> None:
         raise BadInput(f"--no-nav (nav=false): {config.skill} has to drive the base; leave it out")
     if config.algorithm == "pql" and config.initial_weights:
         raise BadInput("initial_weights: PQL starts from random weights; leave it out")
+    if config.algorithm == "pql" and config.teacher:
+        raise BadInput("teacher: PQL learns from rewards alone; leave it out")
     if config.obs == LASER_MAP and not task_class(config.skill).map_room_m:
         raise BadInput(f"--obs {LASER_MAP}: {config.skill} draws no map; leave it out")
     if config.starts not in task_class(config.skill).start_kinds:

@@ -83,6 +83,9 @@ class PolicyConfig:
     predicted_keys: list[str] = field(default_factory=list)
     """Of `critic_keys`, those that the actor's last layer but one learns to predict besides (`train.prediction_coef`):
     an auxiliary task, whose head is no part of the policy in use either."""
+    teacher_key: str = ""
+    """Of `critic_keys`, the vector that holds what a teacher would do (`ActionDistribution.opinion`), to be imitated
+    (`train.teacher_coef`); "": there is none."""
     cpc_steps: int = 0
     """Steps ahead that CPC|A predicts (ver_core/cpc.py), an auxiliary task of a recurrent policy with an encoder, whose
     network is no part of the policy in use; 0: none."""
@@ -114,6 +117,10 @@ class PolicyConfig:
                 raise ConfigError(
                     f"policy.predicted_keys: {name} is none of policy.critic_keys; add it there, or leave it out here"
                 )
+        if self.teacher_key and self.teacher_key not in self.critic_keys:
+            raise ConfigError(
+                f"policy.teacher_key={self.teacher_key}: is none of policy.critic_keys; add it there, or leave it out"
+            )
         if self.cpc_steps < 0:
             raise ConfigError(f"policy.cpc_steps={self.cpc_steps}: must not be negative")
         if self.cpc_steps and not self.rnn_layers:
@@ -159,6 +166,9 @@ class TrainConfig:
     """Weight of the squared error of `policy.predicted_keys`, in units of their deviations."""
     cpc_coef: float = 0.1
     """Weight of CPC|A's loss (`policy.cpc_steps`)."""
+    teacher_coef: float = 1.0
+    """Weight of the divergence from what the teacher of `policy.teacher_key` would do, at the start; it falls linearly
+    to nothing at total_steps (kickstarting, Schmitt et al. 2018)."""
     normalize_advantage: bool = False
     """To mean 0 and deviation 1, over the rollouts of all processes."""
     max_grad_norm: float = 0.5
@@ -230,7 +240,7 @@ class TrainConfig:
         )  # fmt: skip
         not_negative("train", self,
             "max_batch", "max_restarts", "seed", "learner_threads", "value_coef", "prediction_coef", "cpc_coef",
-            "final_learning_rate", "sampling_weight_max", "sequence_length", "critic_warmup",
+            "teacher_coef", "final_learning_rate", "sampling_weight_max", "sequence_length", "critic_warmup",
         )  # fmt: skip
         finite("train", self)
         if min(self.envs_per_worker, self.num_envs) > MOST_PER_WORKER:

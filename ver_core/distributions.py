@@ -38,6 +38,8 @@ class _Entries(Protocol):
     def mode(self) -> Tensor: ...
     def log_prob(self, actions: Tensor) -> Tensor: ...
     def entropy(self) -> Tensor: ...
+    def opinion(self) -> tuple[Tensor, Tensor]: ...
+    def divergence(self, expected: Tensor, deviation: Tensor) -> Tensor: ...
 
 
 class _Gaussian:
@@ -59,6 +61,14 @@ class _Gaussian:
         """Return the differential entropy, log(std sqrt(2 pi e)) an entry, which is the same for all rows."""
         total = self.log_std.sum() + self.log_std.numel() * (HALF_LOG_2PI + 0.5)
         return total.expand(self.mean.shape[0])
+
+    def opinion(self) -> tuple[Tensor, Tensor]:
+        return self.mean, self.std.expand_as(self.mean)
+
+    def divergence(self, expected: Tensor, deviation: Tensor) -> Tensor:
+        """Use log(s / s') + (s'^2 + (m - m')^2) / (2 s^2) - 1/2 an entry, of the other's m' and s'."""
+        missed = (deviation.square() + (expected - self.mean).square()) / (2.0 * self.std.square())
+        return (self.log_std - deviation.log() + missed - 0.5).sum(dim=1)
 
 
 class _Bernoulli:
@@ -83,6 +93,14 @@ class _Bernoulli:
         """Use -p log p - (1 - p) log(1 - p) = softplus(logit) - p logit."""
         return (functional.softplus(self.logits) - self.logits.sigmoid() * self.logits).sum(dim=1)
 
+    def opinion(self) -> tuple[Tensor, Tensor]:
+        return self.logits.sigmoid(), torch.zeros_like(self.logits)
+
+    def divergence(self, expected: Tensor, deviation: Tensor) -> Tensor:
+        """Use q log q + (1 - q) log(1 - q) + softplus(logit) - q logit an entry, of the other's probability q."""
+        certain = torch.xlogy(expected, expected) + torch.xlogy(1.0 - expected, 1.0 - expected)
+        return (certain + functional.softplus(self.logits) - expected * self.logits).sum(dim=1)
+
 
 class _Categorical:
     def __init__(self, logits: Tensor) -> None:
@@ -104,6 +122,12 @@ class _Categorical:
 
     def entropy(self) -> Tensor:
         return -(self.log_p.exp() * self.log_p).sum(dim=(1, 2))
+
+    def opinion(self) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError("an opinion of K choices is no two numbers")
+
+    def divergence(self, expected: Tensor, deviation: Tensor) -> Tensor:
+        raise NotImplementedError("an opinion of K choices is no two numbers")
 
 
 class ActionDistribution:
@@ -153,6 +177,19 @@ class ActionDistribution:
     def entropy(self) -> Tensor:
         """Return (n,): the entropy in nats of all entries together, differential where Gaussian."""
         return _total([kind.entropy() for kind in self._kinds])
+
+    def opinion(self) -> Tensor:
+        """Return (n, 2 A), what another policy may learn from: of each entry the mean, or the probability of the upper
+        bound where it is on or off; then the deviations, 0 where it is on or off. Not for categorical entries."""
+        expected, deviations = zip(*(kind.opinion() for kind in self._kinds), strict=True)
+        return torch.cat((self._flatten(list(expected)), self._flatten(list(deviations))), dim=1)
+
+    def divergence(self, opinion: Tensor) -> Tensor:
+        """Return (n,): the Kullback-Leibler divergence in nats of these distributions from those whose `opinion`
+        (n, 2 A) is given."""
+        expected, deviations = (self._group(half) for half in opinion.chunk(2, dim=1))
+        kinds = zip(self._kinds, expected, deviations, strict=True)
+        return _total([kind.divergence(mean, deviation) for kind, mean, deviation in kinds])
 
     def _group(self, columns: Tensor) -> Sequence[Tensor]:
         if len(self._kinds) == 1:

@@ -61,8 +61,9 @@ class Learner:
     def update(self, rollout: Rollout, progress: float, stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
         """Learn from a rollout; returns what to log.
 
-        `progress` in [0, 1] is how much of the training is over (cosine schedule). `stop` is asked before each
-        mini-batch: `Interrupted` if it says so. Raises `LearningFailure` if a loss or gradient is not finite.
+        `progress` in [0, 1] is how much of the training is over (learning rate, a teacher's weight). `stop` is asked
+        before each mini-batch: `Interrupted` if it says so. Raises `LearningFailure` if a loss or gradient is not
+        finite.
         """
         config = self.config
         rate = learning_rate(config, progress)
@@ -80,7 +81,7 @@ class Learner:
             for packed in mini_batches(sequences, config.mini_batches, self.rng):
                 if stop():
                     raise Interrupted
-                for name, value in self._step(rollout, packed, columns).items():
+                for name, value in self._step(rollout, packed, columns, progress).items():
                     sums[name] = sums.get(name, torch.zeros((), device=self._device)) + value
         # Only now: the probabilities that were stored with the steps are of the network with the old normalisation.
         fresh = slice(rollout.size)
@@ -169,7 +170,9 @@ class Learner:
         batch_sizes = torch.from_numpy(packed.batch_sizes)
         return self.policy(wide["floats"][rows], wide["bytes"][rows], wide["previous_action"][rows], state, batch_sizes)
 
-    def _step(self, rollout: Rollout, packed: Packed, columns: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def _step(
+        self, rollout: Rollout, packed: Packed, columns: dict[str, torch.Tensor], progress: float
+    ) -> dict[str, torch.Tensor]:
         """Make one optimiser step on one mini-batch."""
         config = self.config
         rows = torch.from_numpy(packed.rows).to(self._device)
@@ -197,7 +200,13 @@ class Learner:
             actions = self.policy.cpc_action(rollout.wide["action"][rows])
             cpc_loss = self.policy.cpc(out.belief, out.encoded, actions, packed.batch_sizes, self.rng)
             logged["cpc_loss"] = cpc_loss.detach()
+        if self.policy.critic is not None and self.policy.critic.teacher is not None:
+            opinion = rollout.wide["floats"][rows][:, self.policy.critic.teacher]
+            divergence = (weight * out.distribution.divergence(opinion)).mean()
+            logged["teacher_divergence"] = divergence.detach()
         if self.version >= config.critic_warmup:
+            if "teacher_divergence" in logged:
+                loss = loss + config.teacher_coef * max(0.0, 1.0 - progress) * divergence
             if "cpc_loss" in logged:
                 loss = loss + config.cpc_coef * cpc_loss
             if "prediction_loss" in logged:

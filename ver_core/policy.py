@@ -98,6 +98,7 @@ class RecurrentPolicy(nn.Module):
             self.value_head = _value_head(size)
         elif critic:
             self.critic = Critic(self.obs_layout, config, size)
+            _check_teacher(config, self.critic.teacher, self.action_head)
 
     def forward(
         self, floats: Tensor, bytes_: Tensor, previous_action: Tensor, state: Tensor, batch_sizes: Tensor
@@ -192,6 +193,10 @@ class Critic(nn.Module):
         asked = [column for name in config.predicted_keys for column in range(vectors[name].start, vectors[name].stop)]
         self.asked = [columns.index(column) for column in asked]
         self.predictor = nn.Linear(actor_features, len(asked)) if asked else None
+        self.teacher = (
+            slice(vectors[config.teacher_key].start, vectors[config.teacher_key].stop) if config.teacher_key else None
+        )
+        """Columns of the float row that hold what a teacher would do."""
 
     def forward(self, floats: Tensor) -> Tensor:
         """Return (n,)."""
@@ -206,6 +211,18 @@ class Critic(nn.Module):
     def read(self, floats: Tensor) -> Tensor:
         """Return (n, entries) of (n, obs_layout.floats)."""
         return floats if self.columns is None else floats[:, self.columns]
+
+
+def _check_teacher(config: PolicyConfig, columns: slice | None, head: ActionHead) -> None:
+    if columns is None:
+        return
+    if "categorical" in head.kinds:
+        raise ConfigError("policy.teacher_key: only motions and switches are imitated, and the action has choices")
+    if columns.stop - columns.start != 2 * sum(head.entries):
+        raise ConfigError(
+            f"policy.teacher_key={config.teacher_key}: has {columns.stop - columns.start} entries; an opinion of this "
+            f"action has {2 * sum(head.entries)}"
+        )
 
 
 def _value_head(features: int) -> nn.Linear:

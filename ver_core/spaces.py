@@ -120,6 +120,12 @@ class ActionLayout:
         values = {part.name: _decode(part, flat[part.start : part.start + part.size]) for part in self.parts}
         return values[""] if self.plain else values
 
+    def encode(self, action: Any) -> NDArray[np.float32]:
+        """Return the flat row (A,) of an environment's action, so that `decode` returns it."""
+        values = {"": action} if self.plain else action
+        rows = [np.asarray(values[part.name]).reshape(-1) - np.array(part.first or 0) for part in self.parts]
+        return np.concatenate(rows).astype(np.float32)
+
 
 def _part(name: str, space: spaces.Space[Any], start: int) -> ActionPart:
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
