@@ -234,6 +234,44 @@ def test_an_actor_learns_to_predict_what_follows_from_what_it_sees() -> None:
     assert missed[1.0] < 0.1 < 0.4 < missed[0.0]
 
 
+def test_an_actor_does_as_a_teacher_would_while_the_teacher_counts() -> None:
+    """The teacher's mean is what the first joint says; it counts less and less, at the end nothing."""
+    space = spaces.Dict({"joints": spaces.Box(-1.0, 1.0, (4,)), "secret": spaces.Box(-1.0, 1.0, (4,))})
+    missed: dict[float, list[float]] = {}
+    for progress in (0.0, 1.0):
+        torch.manual_seed(2)
+        described = PolicyConfig(**SMALL, **TOLD, teacher_key="secret", mlp=[16])
+        policy = RecurrentPolicy(space, spaces.Box(-1.0, 1.0, (2,)), described)
+        config = TrainConfig(
+            num_envs=2, rollout_length=32, epochs=10, mini_batches=1, learning_rate=1e-2, max_grad_norm=10.0,
+            final_learning_rate=1e-2, std_learning_rate=1e-2, device="cpu",
+        )  # fmt: skip
+        rollout = Rollout(Layout(2, policy.obs_layout.floats, 0, 2), 32, policy.state_size, CPU)
+        taken = rollout.extend(64)
+        floats = torch.rand(64, policy.obs_layout.floats, generator=torch.Generator().manual_seed(1))
+        told = columns(policy, "secret")
+        floats[:, told.start : told.start + 2] = floats[:, columns(policy, "joints")][:, :1]
+        floats[:, told.start + 2 : told.stop] = 0.3
+        rollout.wide["floats"][taken] = floats
+        rollout.env[taken] = [0, 1] * 32
+        rollout.start[taken] = True
+        learner = Learner(policy, config, CPU, World())
+        learner.observe(rollout)
+        missed[progress] = [learner.update(rollout, progress)["teacher_divergence"] for _ in range(12)]
+    assert missed[0.0][-1] < 0.05 < 0.5 * missed[0.0][0]
+    assert missed[1.0][-1] > 0.5 * missed[1.0][0]
+
+
+def test_a_teacher_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"teacher_key=joints: is none of policy\.critic_keys"):
+        make_policy(teacher_key="joints")
+    with pytest.raises(ConfigError, match="only motions and switches"):
+        make_policy(teacher_key="secret")
+    space = spaces.Dict({"joints": spaces.Box(-1.0, 1.0, (4,)), "secret": SECRET})
+    with pytest.raises(ConfigError, match="has 3 entries; an opinion of this action has 4"):
+        RecurrentPolicy(space, spaces.Box(-1.0, 1.0, (2,)), PolicyConfig(**SMALL, **TOLD, teacher_key="secret"))
+
+
 def test_what_the_critic_is_not_told_cannot_be_predicted() -> None:
     with pytest.raises(ConfigError, match=r"predicted_keys: joints is none of policy\.critic_keys"):
         make_policy(predicted_keys=["joints"])

@@ -133,6 +133,31 @@ def test_gradients_agree_with_torch_distributions(space: spaces.Space[Any], conf
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_the_divergence_from_an_opinion_is_kullback_and_leiblers() -> None:
+    space = spaces.Dict({"arm": box(2), "grip": box(2, -0.5, 2.0), "wheels": box(1)})
+    config = {"heads": {"grip": "bernoulli"}, "initial_std": 0.4, "initial_part_std": {"wheels": 0.05}}
+    layout, features = ActionLayout(space), torch.randn(50, FEATURES)
+    teacher, head = (make_head(space, spread, **config) for spread in (1.0, 0.3))
+    with torch.no_grad():
+        head.log_std += torch.tensor([0.3, -0.2, 0.1])
+    opinion = teacher(features).opinion()
+    assert opinion.shape == (50, 2 * layout.size)
+    theirs, mine = (columns(each, features, PolicyConfig(**config), layout) for each in (teacher, head))
+    expected = torch.stack([oracle.kl_divergence(p, q) for p, q in zip(theirs, mine, strict=True)]).sum(0)
+    found = head(features).divergence(opinion)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        torch.autograd.grad(found.sum(), list(head.parameters())),
+        torch.autograd.grad(expected.sum(), list(head.parameters())),
+        rtol=1e-4,
+        atol=1e-4,
+    )
+    torch.testing.assert_close(teacher(features).divergence(opinion), torch.zeros(50), rtol=0.0, atol=1e-5)
+    certain = opinion.clone()
+    certain[:, 2:4] = torch.tensor([0.0, 1.0])  # as far as float32 tells: no logarithm of 0
+    assert head(features).divergence(certain).isfinite().all()
+
+
 def test_samples_have_the_right_frequencies() -> None:
     """Fixed seed; each test's false alarm has probability 1e-4."""
     config: dict[str, Any] = {"heads": {"grip": "bernoulli"}, "initial_std": 1.7}

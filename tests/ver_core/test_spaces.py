@@ -132,6 +132,7 @@ def test_every_action_of_the_space_can_be_said(space: spaces.Space[Any], seed: i
         flat = flat_of(space, action)
         assert flat.shape == (layout.size,)
         assert_same_action(layout.decode(flat), action)
+        np.testing.assert_array_equal(layout.encode(action), flat)
 
 
 @settings(deadline=None)
