@@ -87,6 +87,7 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "chain_starts": config.chain_starts,
         "chain_states": bool(config.chain_states),
         "retries": config.retries,
+        "teacher": Path(config.teacher).name,
     }
 
 
@@ -110,6 +111,16 @@ def _chain_starts(policy: dict[str, Any]) -> list[str]:
     return [
         f"- {policy['chain_starts']:.0%} of the training episodes start {starts}; evaluation has the task's own starts "
         "only. The curve is of both together, and of actions drawn with all their noise."
+    ]
+
+
+def _taught(policy: dict[str, Any]) -> list[str]:
+    if not policy.get("teacher"):
+        return []
+    return [
+        f"- It learnt beside a teacher, `{policy['teacher']}`: being far from what that would do in the same state was "
+        "part of the loss, the less the further training went (kickstarting, Schmitt et al. 2018; docs/training.md). "
+        "The policy itself sees nothing of the teacher or of its sensors."
     ]
 
 
@@ -192,6 +203,7 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
             else []
         ),
         *_computed(policy["obs"]),
+        *_taught(policy),
         *(_earlier(before["training"]) for before in facts.get("before", [])),
         # What was done to the weights by hand, if anything.
         *(f"- {note}" for note in facts.get("notes", [])),

@@ -32,11 +32,12 @@ class CardError(RuntimeError):
 def copy_policy(run: Path, folder: Path, name: str) -> None:
     """Copy a run's policy, without what is for training alone, and its configuration into a folder, with its curve.
 
-    Raises `CardError`.
+    Matrices are rounded to half precision: what is measured later is measured of those. Raises `CardError`.
     """
     rows, curve = _scalars(run), training_curve(run)
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(without_critic(load_file(run / WEIGHTS)), folder / WEIGHTS)
+    weights = without_critic(load_file(run / WEIGHTS))
+    save_file({name: t.half() if t.ndim > 1 else t for name, t in weights.items()}, folder / WEIGHTS)
     shutil.copyfile(run / CONFIG, folder / CONFIG)
     _draw_curve(rows, name, folder / CURVE)
     (folder / CURVE_DATA).write_text(json.dumps(curve) + "\n", encoding="utf-8")

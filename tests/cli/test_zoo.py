@@ -50,6 +50,9 @@ def test_publishing_lists_measures_and_plays(
         any(name.startswith("critic.") for name in load_file(it / "policy.safetensors")) for it in (run_folder, folder)
     ]
     assert critic == [True, False]  # it is for training, and told what no policy may know
+    kept, rounded = load_file(run_folder / "policy.safetensors"), load_file(folder / "policy.safetensors")
+    assert {t.dtype for t in rounded.values() if t.ndim > 1} == {torch.float16}
+    assert all(torch.allclose(t.double(), kept[name].double(), rtol=1e-3, atol=1e-6) for name, t in rounded.items())
     card = json.loads((folder / "card.json").read_text())
     assert card["training"]["steps"] == 64 and card["training"]["command"].startswith("tpsrl train-skill close_fridge")
     assert "--out" not in card["training"]["command"]
@@ -91,6 +94,38 @@ def test_publishing_lists_measures_and_plays(
     )
 
 
+def test_a_policy_that_sees_depth_learns_beside_a_packaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The teacher is for training: what is published knows nothing of it, and is played without it."""
+    out, zoo, teacher = tmp_path / "run", tmp_path / "zoo", ZOO / "close_fridge_nonav_laser"
+    command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", "--obs", "depth"]
+    command += ["train=taught", f"teacher={teacher}", "policy.visual_size=8", "train.mini_batches=2", *TINY]
+    subprocess.run([*command, "--out", str(out)], check=True, cwd=ROOT, capture_output=True)
+    resumed = [*command[:8], "--out", str(out), "--resume", "--steps", "64"]
+    subprocess.run(resumed, check=True, cwd=ROOT, capture_output=True)
+    config = read_train_config(out / "config.yaml")
+    assert (config.teacher, config.policy.teacher_key) == (str(teacher), "teacher")
+    learnt = [json.loads(line) for line in (out / "scalars.jsonl").read_text().splitlines()]
+    assert any(row.get("learn/teacher_divergence", 0.0) > 0.0 for row in learnt)
+    assert run(["publish-skill", str(out), "--zoo", str(zoo), "--episodes", "1"], monkeypatch) == 0
+    text = (zoo / "close_fridge_nonav_depth" / "README.md").read_text()
+    assert "a teacher, `close_fridge_nonav_laser`" in text
+    played = ["eval", "close_fridge", "--skills", str(zoo), "--obs", "depth", "--no-skill-nav", "--episodes", "1"]
+    assert run(played, monkeypatch) == 0
+    capsys.readouterr()
+    for arguments, says in (
+        (["close_fridge", "--nav", f"teacher={teacher}"], "has nav=False, the training nav=True"),
+        (["close_cabinet", "--no-nav", f"teacher={teacher}"], "has skill=close_fridge"),
+        (["close_fridge", "--no-nav", "teacher=/no/such"], "give a run's folder"),
+        (["close_fridge", "--no-nav", f"teacher={teacher}", "policy.critic_mlp=[]"], "policy.critic_keys"),
+        (["close_fridge", "--no-nav", f"teacher={teacher}", "--algorithm", "pql"], "PQL learns from rewards alone"),
+    ):
+        assert run(["train-skill", *arguments, "--out", str(tmp_path / "none")], monkeypatch) == 2
+        err = capsys.readouterr().err
+        assert says in err and err.count("\n") == 1
+
+
 def test_training_goes_on_from_a_published_policy(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +143,10 @@ def test_training_goes_on_from_a_published_policy(
     def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], of_critic: bool = False) -> bool:
         return all(torch.equal(a[k], b[k]) for k in a.keys() & b.keys() if k.startswith("critic.") == of_critic)
 
-    published = load_file(folder / "policy.safetensors")
+    def floats(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {name: tensor.float() if tensor.dtype == torch.float16 else tensor for name, tensor in weights.items()}
+
+    published = floats(load_file(folder / "policy.safetensors"))
     moved = go_on(folder, tmp_path / "on", "--steps", "96")
     assert same(moved, published) and len(moved.keys() & published.keys()) > 5
     assert read_train_config(tmp_path / "on" / "config.yaml").train.critic_warmup == 10
