@@ -35,6 +35,7 @@ class SimConfig:
     name: str = MISSING
     obs: str | None = None
     objects: int | None = None
+    depth_noise: bool = False
 
 
 @dataclass
@@ -80,6 +81,8 @@ class TrainSkillConfig:
     sim: str = "mujoco"
     data: str = ""
     """A folder of Habitat data whose training episodes start states are made of; "": they are of our apartments."""
+    depth_noise: bool = False
+    """Whether depth images have a real camera's flaws (hab/depth_noise.py)."""
     action_repeat: int = 1
     """Control steps (1/30 s) that each action is held for. Training's steps are such actions."""
     starts: str = "wide"

@@ -93,7 +93,7 @@ def play(request: Request, index: int) -> Played:
 
 
 def _play_scenario(request: Request, index: int) -> Played:
-    agent, sim = request.agent, cached_simulator(request.sim)
+    agent, sim = request.agent, cached_simulator(request.sim, request.depth_noise)
     episode = make_episode(request.name, request.split, index)
     log, limits = Log(sim, tuple(SIZES)), chain_limits(request.episode_steps, request.skill_steps)
     policies = cached_policies(agent, request.name, request.obs)

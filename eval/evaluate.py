@@ -64,6 +64,8 @@ class Request:
     """Control steps a skill may take in the chain, by name; None or missing: the skill's own limit."""
     objects: int = HOUSE_OBJECTS
     """Objects in a scenario's house."""
+    depth_noise: bool = False
+    """Whether depth images have a real camera's flaws."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def _run_scenario(request: Request, index: int) -> EpisodeResult:
     episode = make_episode(request.name, request.split, index, objects=request.objects)
     kinds = list(asked_kinds(load_scene(episode.scene_seed), episode.targets))
     limits = chain_limits(request.episode_steps, request.skill_steps)
-    sim = cached_simulator(request.sim)
+    sim = cached_simulator(request.sim, request.depth_noise)
     stage, called = 0, PlanStep("", "", Goal((0.0, 0.0, 0.0)), "")
     done: Sequence[bool] = [False] * len(interactions(episode))
 
@@ -180,7 +182,15 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
 
     skill, agent = request.name, request.agent
     # Policies read the sensors themselves: the task's own observations are for nobody, so the cheapest.
-    env = make_env(skill, split=request.split, obs=LASER, base_movement=agent.skill_nav, index=index, sim=request.sim)
+    env = make_env(
+        skill,
+        split=request.split,
+        obs=LASER,
+        base_movement=agent.skill_nav,
+        index=index,
+        sim=request.sim,
+        depth_noise=request.depth_noise,
+    )
     try:
         env.reset(seed=request.seed)
         task: Any = env.unwrapped
@@ -208,9 +218,9 @@ def _goal_kinds(scene: Scene, episode: Episode, goal: Goal) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def cached_simulator(name: str) -> Simulator:
+def cached_simulator(name: str, depth_noise: bool) -> Simulator:
     """One simulator a process: it keeps its compiled apartment between episodes."""
-    return make_simulator(name)
+    return make_simulator(name, depth_noise=depth_noise)
 
 
 @lru_cache(maxsize=2)

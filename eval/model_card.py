@@ -87,6 +87,7 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "chain_starts": config.chain_starts,
         "chain_states": bool(config.chain_states),
         "retries": config.retries,
+        "depth_noise": config.depth_noise,
         "teacher": Path(config.teacher).name,
     }
 

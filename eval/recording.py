@@ -82,11 +82,11 @@ def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Pl
     try:
         loaded = cached_policies(agent, scenario, obs)
         policies = {skill: _Noting(skill, policy, note) for skill, policy in loaded.items()}
-        success = play_episode(cached_simulator("mujoco"), episode, agent, policies, limits).success
+        success = play_episode(cached_simulator("mujoco", False), episode, agent, policies, limits).success
     except SimulationError:
         pass  # what came before it is as good as any
     except Exception as error:
         raise failure_of(scenario, SPLIT, index, error) from error
-    rng, sim = np.random.default_rng([index, number]), cached_simulator("mujoco")
+    rng, sim = np.random.default_rng([index, number]), cached_simulator("mujoco", False)
     again = [call for call in calls if call.skill == "pick" and rng.random() < on_the_floor]
     return Played([*calls, *filter(None, (fallen(sim, call, rng) for call in again))], success)

@@ -31,6 +31,7 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "scenario": request.name,
         "sim": request.sim,
+        "depth_noise": request.depth_noise,
         "split": request.split,
         "episodes": len(results),
         "seed": request.seed,

@@ -9,8 +9,9 @@ SIMULATORS = ("mujoco", "habitat", PLANAR)
 """`planar` is for Navigate's training (hab/planar.py)."""
 
 
-def make_simulator(name: str = "mujoco", films: bool = False) -> Simulator:
-    """Return a new simulator; `films`: whether `render_rgb` will be called, which habitat-sim wants to know before.
+def make_simulator(name: str = "mujoco", films: bool = False, depth_noise: bool = False) -> Simulator:
+    """Return a new simulator; `films`: whether `render_rgb` will be called, which habitat-sim wants to know before;
+    `depth_noise`: whether the depth image has a real camera's flaws (hab/depth_noise.py).
 
     Raises `ValueError` for an unknown name, and `RuntimeError` for one that is not installed (`unavailable`).
     """
@@ -18,7 +19,7 @@ def make_simulator(name: str = "mujoco", films: bool = False) -> Simulator:
     if name == "mujoco":
         from hab.mujoco.simulator import MujocoSimulator
 
-        return MujocoSimulator()
+        return MujocoSimulator(depth_noise)
     if name == PLANAR:
         from hab.planar import PlanarSimulator
 
@@ -27,7 +28,7 @@ def make_simulator(name: str = "mujoco", films: bool = False) -> Simulator:
         raise RuntimeError(reason)
     from hab.habitat.simulator import HabitatSimulator
 
-    return HabitatSimulator(films)
+    return HabitatSimulator(films, depth_noise)
 
 
 def unavailable(name: str) -> str:

@@ -80,6 +80,7 @@ def make_env(
     chain_states: str = "",
     retries: float = 0.0,
     sim: str = "mujoco",
+    depth_noise: bool = False,
     critic_keys: Sequence[str] = (),
 ) -> gymnasium.Env[Any, Any]:
     """Return a skill's task (the arguments: skills/task.py); `index` fixes its start state (None: drawn)."""
@@ -98,6 +99,7 @@ def make_env(
         chain_states=chain_states,
         retries=retries,
         sim=sim,
+        depth_noise=depth_noise,
         critic_keys=critic_keys,
     )
 

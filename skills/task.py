@@ -137,10 +137,13 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         chain_states: str = "",
         retries: float = 0.0,
         sim: str = "mujoco",
+        depth_noise: bool = False,
         critic_keys: Sequence[str] = (),
     ) -> None:
         """`action_repeat`: control steps that one `step` plays, with one action; fewer where the episode ends or the
         hand takes or loses something, more (unless it is 1) while the task acts itself.
+
+        `depth_noise`: whether the depth image has a real camera's flaws (hab/depth_noise.py).
 
         `critic_keys`: which of `CRITIC_KEYS` to show, too; they are for training and not for any policy.
 
@@ -160,7 +163,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self._starts: StartKind = starts
         self._chain_starts = chain_starts
         self.render_mode = render_mode
-        self.sim = make_simulator(sim, films=render_mode == "rgb_array")
+        self.sim = make_simulator(sim, render_mode == "rgb_array", depth_noise)
         self.action_space = action_space(self.action_parts(base_movement))
         self.observation_space = self.observed_space(obs)
         sizes = {CRITIC_STATE: _CRITIC_SIZE + len(self.critic_measures), SURROUNDINGS: self.surroundings_size}

@@ -88,6 +88,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "chain_states": config.chain_states,
         "retries": config.retries,
         "sim": config.sim,
+        "depth_noise": config.depth_noise,
         "split": data_split("train", config.data) if config.data else "train",
         "critic_keys": tuple(key for key in CRITIC_KEYS if key in config.policy.critic_keys),
     }

@@ -95,6 +95,7 @@ def render_scenario(
     seed: int = 0,
     simulator: str = "mujoco",
     objects: int = HOUSE_OBJECTS,
+    depth_noise: bool = False,
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Film one episode of a scenario; return whether it succeeded, and its trace rows.
 
@@ -102,7 +103,7 @@ def render_scenario(
     """
     if simulator == "mujoco":  # habitat-sim draws by itself, and not beside another OpenGL
         prepare_rendering()
-    sim = make_simulator(simulator, films=True)
+    sim = make_simulator(simulator, True, depth_noise)
     episode = make_episode(scenario, split, index, objects=objects)
     moments: list[Moment] = []
     caption, goal = "", Goal((0.0, 0.0, 0.0))
@@ -137,6 +138,7 @@ def render_skill(
     on_frame: OnFrame,
     seed: int = 0,
     simulator: str = "mujoco",
+    depth_noise: bool = False,
 ) -> tuple[bool, list[dict[str, Any]]]:
     """Film one start state of a skill's own task; return whether it succeeded, and its single trace row.
 
@@ -154,6 +156,7 @@ def render_skill(
         index=index,
         render_mode="rgb_array",
         sim=simulator,
+        depth_noise=depth_noise,
     )
     task: Any = env.unwrapped
     moments: list[Moment] = []

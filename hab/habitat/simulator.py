@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hab import robot
 from hab.actions import ARM, BASE, GRIP, Action
+from hab.depth_noise import noisy
 from hab.episodes import Episode, load_grid, load_scene
 from hab.habitat import lab
 from hab.habitat.camera import ThirdPerson, read_camera
@@ -40,9 +41,9 @@ _LOOK_RAYS = HEAD_LOOK_DIRECTIONS @ TO_HABITAT.T
 class HabitatSimulator:
     """`hab.simulator.Simulator` on habitat-sim and habitat-lab."""
 
-    def __init__(self, films: bool = False) -> None:
+    def __init__(self, films: bool = False, depth_noise: bool = False) -> None:
         """`films`: whether `render_rgb` will be called (`lab.compose`)."""
-        self._films = films
+        self._films, self._depth_noise = films, depth_noise
         self.steps = 0
         self.force_n = 0.0
         self.path_m = 0.0
@@ -261,7 +262,8 @@ class HabitatSimulator:
         metres = read_camera(self._sim, "head_depth")
         image = np.clip(metres / robot.DEPTH_MAX_M, 0.0, 1.0)
         image[metres <= 0.0] = 1.0
-        return image[:, :, None].astype(np.float32)
+        seen: NDArray[np.float32] = image[:, :, None].astype(np.float32)
+        return noisy(seen, np.concatenate((self.base, self.arm))) if self._depth_noise else seen
 
     def render_rgb(self, width: int, height: int, overlays: Sequence[Overlay] = ()) -> NDArray[np.uint8]:
         """(height, width, 3) third-person view from where the embedded simulator has it; overlays are not drawn."""

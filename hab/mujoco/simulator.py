@@ -25,6 +25,7 @@ from hab.actions import (
     PHYSICS_HZ,
     Action,
 )
+from hab.depth_noise import noisy
 from hab.episodes import Episode, load_grid, load_scene
 from hab.mujoco import fetch
 from hab.mujoco.build import ANYTHING, STATIC, scene_to_spec
@@ -82,7 +83,8 @@ def load_model(seed: int, guests: tuple[str, ...] = ()) -> mujoco.MjModel:
 class MujocoSimulator:
     """`hab.simulator.Simulator` on MuJoCo. Rendering contexts are made on first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth_noise: bool = False) -> None:
+        self._depth_noise = depth_noise
         self.steps = 0
         self.force_n = 0.0
         """Sum of normal contact forces on the robot after the last step, held object's excluded (N)."""
@@ -282,7 +284,8 @@ class MujocoSimulator:
         if self._head is None:
             self._head = HeadCamera(self.model)
         mujoco.mj_camlight(self.model, self.data)
-        return self._head.depth(self.data)
+        image = self._head.depth(self.data)
+        return noisy(image, self.data.qpos) if self._depth_noise else image
 
     def render_rgb(self, width: int, height: int, overlays: Sequence[Overlay] = ()) -> NDArray[np.uint8]:
         """(height, width, 3) third-person view."""

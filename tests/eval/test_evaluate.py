@@ -163,7 +163,7 @@ def test_workers_die_with_their_parent(tmp_path: Path) -> None:
 
 def test_a_house_holds_as_many_objects_as_asked_for() -> None:
     (result,) = evaluate(Request("tidy_house", Agent(), episodes=1, episode_steps=20, objects=7)).results
-    episode = cached_simulator("mujoco").episode
+    episode = cached_simulator("mujoco", False).episode
     assert len(episode.objects) == 7 and {t.object for t in episode.targets} <= set(episode.objects)
     assert set(result.kinds) >= {object_kind(t.object) for t in episode.targets} and not result.asks_for_unseen
 

@@ -23,7 +23,7 @@ def evaluation() -> Evaluation:
 def test_json() -> None:
     report = to_json(evaluation())
     assert list(report) == [
-        *("scenario", "sim", "split", "episodes", "seed", "agent"),
+        *("scenario", "sim", "depth_noise", "split", "episodes", "seed", "agent"),
         *("success", "success_ci95", "interactions", "objects", "seen", "unseen", "by_kind"),
         *("success_over_steps", "steps", "seconds", "episode_results"),
     ]

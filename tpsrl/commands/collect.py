@@ -59,6 +59,8 @@ def collect_command(
     agent = chosen_agent(name, flags, config)
     if config.sim.name != "mujoco":
         raise BadInput(f"collect: replays what the embedded simulator did; leave sim.name={config.sim.name} out")
+    if config.sim.depth_noise:
+        raise BadInput("collect: keeps what the camera sees without noise; leave sim.depth_noise out")
     if config.sim.objects is not None:
         raise BadInput(f"collect: replays in the environment's full house; leave sim.objects={config.sim.objects} out")
     observe = observe or (DEPTH if form == "lerobot" else LASER)

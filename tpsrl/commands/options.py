@@ -123,6 +123,7 @@ def request_of(name: str, agent: Agent, split: str, episodes: int, seed: int, co
         config.chain.episode_steps or MAX_STEPS,
         config.chain.skill_steps,
         config.sim.objects or HOUSE_OBJECTS,
+        config.sim.depth_noise,
     )
 
 

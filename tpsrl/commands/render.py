@@ -40,6 +40,8 @@ def render_command(
     if rerun:
         if config.sim.name != "mujoco":
             raise BadInput(f"--rerun: records the embedded simulator only; leave sim.name={config.sim.name} out")
+        if config.sim.depth_noise:
+            raise BadInput("--rerun: records the camera without noise; leave sim.depth_noise out")
         if name not in SCENARIOS:
             raise BadInput(f"--rerun: shows a plan; {name} has none, choose from {', '.join(SCENARIOS)}")
         output_files([("--out", out)])
@@ -76,10 +78,21 @@ def render_episode(name: str, index: int, path: Path, config: EvalConfig, agent:
                     seed,
                     simulator=config.sim.name,
                     objects=config.sim.objects or HOUSE_OBJECTS,
+                    depth_noise=config.sim.depth_noise,
                 )
             else:
                 success, rows = render_skill(
-                    name, split, index, config.sim.obs, agent, style, path, on_frame, seed, config.sim.name
+                    name,
+                    split,
+                    index,
+                    config.sim.obs,
+                    agent,
+                    style,
+                    path,
+                    on_frame,
+                    seed,
+                    config.sim.name,
+                    config.sim.depth_noise,
                 )
     except DataError as error:
         raise BadInput(f"--data: {error}") from error

@@ -68,6 +68,8 @@ def watch_command(
         from videos.watch import Choice, Watch
     except ImportError as error:
         raise BadInput(f"watch needs mjviser and viser: pip install 'tpsrl[watch]' ({error})") from error
+    if config.sim.depth_noise:
+        raise BadInput("watch: shows the camera without noise; leave sim.depth_noise out")
     if record and config.sim.objects is not None:
         raise BadInput(f"--record: replays in full houses; leave sim.objects={config.sim.objects} out")
     on_played = _recording(record, agent.skill_nav, observe) if record else None
