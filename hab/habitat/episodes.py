@@ -119,7 +119,8 @@ def habitat_episode(episode: Episode, number: int, dataset: str, labels: tuple[s
         "name_to_receptacle": {
             named[name]: apartments.receptacle_name(scene, lies)
             for name, (position, _) in episode.objects.items()
-            if (lies := lies_on(scene, position)) is not None
+            # Not what lies on furniture of the stage: habitat-lab looks for an object that it belongs to, and fails.
+            if (lies := lies_on(scene, position)) is not None and lies.articulation
         },
     }
 

@@ -54,6 +54,8 @@ _TREE: tuple[tuple[str, str], ...] = (
 """Links and their parents; a link's place is its number."""
 LINKS = tuple(name for name, _ in _TREE)
 _ARM_LINKS = tuple(joint.replace("_joint", "_link") for joint in robot.ARM_JOINTS)
+MOVING_LINKS = (*_ARM_LINKS, "gripper_link", SUCTION)
+"""What of the robot range sensors take for its arm."""
 _WHEELS = ("r_wheel_link", "l_wheel_link")
 _LOCKED_AXES = {"head_pan_link": (0.0, 0.0, 1.0), SUCTION: (1.0, 0.0, 0.0)}
 _LOCKED_RAD = 1e-4

@@ -22,7 +22,7 @@ from hab.depth_noise import noisy
 from hab.episodes import Episode, load_grid, load_scene
 from hab.habitat import lab
 from hab.habitat.camera import ThirdPerson, read_camera
-from hab.habitat.fetch import CUP_CENTRE_M
+from hab.habitat.fetch import CUP_CENTRE_M, MOVING_LINKS
 from hab.habitat.frames import TO_HABITAT, from_habitat, matrix, quat_to_habitat, to_habitat
 from hab.habitat.played import Played
 from hab.habitat.played import played as played_as
@@ -319,7 +319,9 @@ class HabitatSimulator:
         self._objects = {name: manager.get_object_by_handle(other) for name, other in played.handles.items()}
         self._names = {found.object_id: name for name, found in self._objects.items()}
         self._robot, self._grasp = self._sim.articulated_agent, self._sim.grasp_mgr
-        self._mine = {self._robot.get_robot_sim_id(), *self._robot.sim_obj.link_object_ids}
+        links = self._robot.sim_obj.link_object_ids
+        self._mine = {self._robot.get_robot_sim_id(), *links}
+        self._arm = {found for found, link in links.items() if self._robot.sim_obj.get_link_name(link) in MOVING_LINKS}
         self._markers = dict(self._sim.get_all_markers())
         self._marker_names = played.markers
         self._articulation_of = {marker: name for name, marker in self._marker_names.items()}
@@ -396,8 +398,8 @@ class HabitatSimulator:
         ]
 
     def _ranges(self, origin: NDArray[np.float64], rays: NDArray[np.float64], max_m: float) -> NDArray[np.float32]:
-        """Return the distances, a share of the longest, to what rays of the base frame hit besides the robot: unlike in
-        MuJoCo, its arm hides nothing."""
+        """Return the distances, a share of the longest, to what rays of the base frame hit besides the robot's body;
+        where that is its arm, `UNKNOWN_RANGE`."""
         from habitat_sim.geo import Ray
 
         pose = self._robot.sim_obj.transformation
@@ -406,6 +408,9 @@ class HabitatSimulator:
         out = np.ones(len(rays), dtype=np.float32)
         for i, direction in enumerate(world.tolist()):
             for hit in self._sim.cast_ray(Ray(start, self._mn.Vector3(*direction)), max_m).hits:
+                if hit.object_id in self._arm:
+                    out[i] = robot.UNKNOWN_RANGE
+                    break
                 if hit.object_id not in self._mine:
                     out[i] = hit.ray_distance / max_m
                     break
