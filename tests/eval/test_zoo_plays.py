@@ -40,6 +40,7 @@ STARTS = {
     "close_fridge_nav_depth": (4, 5, 6),
     "open_cabinet_nav_depth": (4, 10, 1),
     "navigate_depth": (0, 1, 11),
+    "close_cabinet_nav_depth": (4, 8, 13),
 }
 """Of the train split's first 14, each policy's shortest successes. With a new policy, those of
 `tpsrl eval SKILL --split train --episodes 14 --json FILE`. Two of three have to succeed, because the last bits of the
