@@ -91,8 +91,8 @@ CASES = {
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser+map, laser, depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=gazebo"], "choose from mujoco, habitat"),
     "not in the zoo yet": (
-        ["eval", "open_fridge", "--skills", "zoo", "sim.obs=depth"],
-        "holds no policy of open_fridge with base movement for depth",
+        ["eval", "open_fridge", "--no-skill-nav", "--skills", "zoo", "sim.obs=depth"],
+        "holds no policy of open_fridge without base movement for depth",
     ),
     "no checkpoint folder": (["eval", "tidy_house", "--skills", "/no/such"], "no such folder"),
     "no episodes": (["eval", "tidy_house", "--episodes", "0"], "0 is not in the range"),
