@@ -140,12 +140,19 @@ def learning() -> Iterator[None]:
         raise Failure(str(error)) from error
 
 
+@contextmanager
+def _another_policy(key: str) -> Iterator[None]:
+    """Raise `BadInput` where the policy that a key names cannot be read."""
+    try:
+        yield
+    except (ZooError, SafetensorError) as error:
+        raise BadInput(f"{key}: {error}; give a run's folder, or one of {ZOO}") from error
+
+
 def _with_teacher(config: TrainSkillConfig) -> tuple[TrainSkillConfig, Teacher]:
     """Return the configuration of a training beside a teacher, and who that is."""
-    try:
+    with _another_policy("teacher"):
         entry = run_entry(Path(config.teacher).resolve())
-    except ZooError as error:
-        raise BadInput(f"teacher: {error}; give a run's folder, or one of {ZOO}") from error
     theirs, policy = entry.config, config.policy
     if theirs.algorithm != "ver":
         raise BadInput(f"teacher={config.teacher}: was trained by {theirs.algorithm}, whose policies know no chance")
@@ -164,11 +171,9 @@ def _with_teacher(config: TrainSkillConfig) -> tuple[TrainSkillConfig, Teacher]:
 
 def _with_initial_weights(config: TrainSkillConfig) -> TrainSkillConfig:
     """Check that another policy's weights fit; let the critic learn alone at first, if they come without one."""
-    try:
+    with _another_policy("initial_weights"):
         entry = run_entry(Path(config.initial_weights).resolve())
         weights = load_file(entry.folder / WEIGHTS)
-    except (ZooError, SafetensorError) as error:
-        raise BadInput(f"initial_weights: {error}; give a run's folder, or one of {ZOO}") from error
     theirs, mine = (
         TrainSkillConfig(skill="", nav=c.nav, obs=c.obs, policy=_actor(c.policy)) for c in (entry.config, config)
     )

@@ -201,7 +201,7 @@ class Learner:
             cpc_loss = self.policy.cpc(out.belief, out.encoded, actions, packed.batch_sizes, self.rng)
             logged["cpc_loss"] = cpc_loss.detach()
         if self.policy.critic is not None and self.policy.critic.teacher is not None:
-            opinion = rollout.wide["floats"][rows][:, self.policy.critic.teacher]
+            opinion = rollout.wide["floats"][:, self.policy.critic.teacher][rows]  # not the images beside it
             divergence = (weight * out.distribution.divergence(opinion)).mean()
             logged["teacher_divergence"] = divergence.detach()
         if self.version >= config.critic_warmup:

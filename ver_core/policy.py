@@ -193,9 +193,8 @@ class Critic(nn.Module):
         asked = [column for name in config.predicted_keys for column in range(vectors[name].start, vectors[name].stop)]
         self.asked = [columns.index(column) for column in asked]
         self.predictor = nn.Linear(actor_features, len(asked)) if asked else None
-        self.teacher = (
-            slice(vectors[config.teacher_key].start, vectors[config.teacher_key].stop) if config.teacher_key else None
-        )
+        told = vectors.get(config.teacher_key)
+        self.teacher = None if told is None else slice(told.start, told.stop)
         """Columns of the float row that hold what a teacher would do."""
 
     def forward(self, floats: Tensor) -> Tensor:
