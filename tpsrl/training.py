@@ -209,8 +209,10 @@ def _critic(policy: PolicyConfig) -> tuple[list[int], list[str], list[str]]:
 def _take_weights(folder: Path, out: Path, policy: RecurrentPolicy) -> None:
     """Give the policy another one's weights, and keep what is known of their training."""
     weights = load_file(folder / WEIGHTS)
-    fresh = {name: tensor for name, tensor in policy.state_dict().items() if is_critics(name)}
-    if fresh.keys() != {name for name in weights if is_critics(name)}:
+    fresh, theirs = (
+        {name: tensor for name, tensor in state.items() if is_critics(name)} for state in (policy.state_dict(), weights)
+    )
+    if {name: tensor.shape for name, tensor in fresh.items()} != {n: tensor.shape for n, tensor in theirs.items()}:
         weights = {**without_critic(weights), **fresh}
     try:
         policy.load_state_dict(weights)
@@ -247,6 +249,8 @@ def _check_task(config: TrainSkillConfig) -> None:
         raise BadInput("teacher: PQL learns from rewards alone; leave it out")
     if config.obs == LASER_MAP and not task_class(config.skill).map_room_m:
         raise BadInput(f"--obs {LASER_MAP}: {config.skill} draws no map; leave it out")
+    if config.depth_noise and config.obs != DEPTH:
+        raise BadInput(f"depth_noise: is the camera's, which --obs {config.obs} does not have; leave it out")
     if config.starts not in task_class(config.skill).start_kinds:
         raise BadInput(f"starts={config.starts}: {config.skill} has one kind of start states; leave it out")
     if config.starts == "near" and not config.nav:

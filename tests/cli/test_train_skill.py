@@ -67,6 +67,7 @@ BAD = {
     "resume otherwise": (["pick", "--resume", "--out", "x", "train.seed=3"], "only train.total_steps"),
     "unwritable folder": (["pick", "--out", "/dev/null/run", *TINY], "cannot be the run's folder"),
     "part that is not there": (["close_fridge", "policy.heads.grip_action=bernoulli"], "no such action part"),
+    "noise without a camera": (["pick", "depth_noise=true"], "--obs laser does not have; leave it out"),
     "scan that is not there": (["pick", "policy.scan_keys=[sonar]"], "no observation sonar"),
 }
 

@@ -154,10 +154,15 @@ def test_training_goes_on_from_a_published_policy(
     assert not same(from_run, published) and not same(from_run, moved, of_critic=True)
     assert read_train_config(tmp_path / "on_from_run" / "config.yaml").train.critic_warmup == 0
 
-    # A critic that was told other things, or had less to predict, begins anew.
+    # A critic that was told other things, had less to predict, or is of another size begins anew.
     other = go_on(run_folder, tmp_path / "predicting", "policy.predicted_keys=[critic_state]")
     assert not same(other, from_run, of_critic=True) and "critic.predictor.weight" in other
     assert read_train_config(tmp_path / "predicting" / "config.yaml").train.critic_warmup == 10
+    wider = go_on(run_folder, tmp_path / "wider", "policy.critic_mlp=[48]")
+    assert read_train_config(tmp_path / "wider" / "config.yaml").train.critic_warmup == 10
+    assert any(
+        wider[name].shape != from_run[name].shape for name in wider.keys() & from_run.keys() if name[:7] == "critic."
+    )
 
     # A resume needs them no more.
     gone = folder.rename(tmp_path / "moved")
