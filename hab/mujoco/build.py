@@ -73,8 +73,8 @@ MATERIALS: dict[str, Material] = {
 def scene_to_spec(scene: Scene) -> mujoco.MjSpec:
     """The scene with its articulations at 0 and one free body per object, parked beyond the house.
 
-    Bodies: one per solid furniture piece, articulation (its joint has the same name) and object (its free joint,
-    too).
+    Bodies: one per articulation (its joint has the same name), piece of furniture that has any, and object (its free
+    joint has the same name, too). The rest of the house is the world's: a body takes time, asleep or not.
     """
     spec = mujoco.MjSpec()
     spec.modelname = f"apartment_{scene.seed}"
@@ -84,9 +84,9 @@ def scene_to_spec(scene: Scene) -> mujoco.MjSpec:
     _lights(spec)
     _floor(spec, scene)
     world = spec.worldbody
+    carcasses = {articulation.furniture for articulation in scene.articulations}
     for piece in scene.furniture:
-        # What is only seen needs no body of its own: each takes time, asleep or not.
-        body = world.add_body(name=piece.name) if any(geom.collides for geom in piece.geoms) else world
+        body = world.add_body(name=piece.name) if piece.name in carcasses else world
         for geom in piece.geoms:
             added = _add_geom(body, geom, geom.name)
             if geom.collides:
