@@ -44,7 +44,9 @@ def page(summary: dict[str, Any], films: Sequence[Shown] = ()) -> str:
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(ABOUT)}</p>",
-        f"<p>Skills: {escape(summary['skills'])}; observations: {escape(summary['obs'])}; seed {summary['seed']}.</p>",
+        f"<p>Skills: {escape(summary['skills'])}; observations: {escape(summary['obs'])}"
+        + ("; depth with a real camera's noise" if summary["depth_noise"] else "")
+        + f"; seed {summary['seed']}.</p>",
         f"<figure>{_curves(summary)}<figcaption>Cumulative success by interaction, with 95 % Wilson intervals."
         "</figcaption></figure>",
         _success(summary),

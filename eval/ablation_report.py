@@ -14,7 +14,7 @@ from rich.console import Group
 from rich.table import Table
 
 from eval.ablation import CELLS, COMPARISONS, Ablation
-from eval.evaluate import EpisodeResult
+from eval.evaluate import UNSTABLE, EpisodeResult
 from eval.statistics import paired_difference, wilson
 from hab.episodes import make_episode
 from planner.chain import SUCCESS, came_to
@@ -39,6 +39,7 @@ def summarize(ablation: Ablation) -> dict[str, Any]:
         "skills": ablation.skills,
         "objects": request.objects,
         "obs": request.obs or "each policy's own",
+        "depth_noise": request.depth_noise,
         "interactions": list(names),
         "cells": {key: _cell(key, results, len(names)) for key, results in cells.items()},
         "comparisons": [
@@ -67,7 +68,8 @@ def _cell(key: str, results: Sequence[EpisodeResult], stages: int) -> dict[str, 
 
 def _driving(skill: str, results: Sequence[EpisodeResult]) -> dict[str, Any]:
     """Tell how far a skill's calls began from their goal, how far they drove, and how they went."""
-    calls = [row for result in results for row in result.trace if row["skill"] == skill]
+    played = [result for result in results if result.reason != UNSTABLE]  # whose trace is no more than that
+    calls = [row for result in played for row in result.trace if row["skill"] == skill]
     begun = [[row for row in calls if low <= row["start_m"] < high] for low, high in pairwise(START_M)]
     return {
         "skill": skill,
@@ -109,9 +111,9 @@ def verdict(stage: dict[str, Any]) -> str:
 
 def typical(results: Sequence[EpisodeResult]) -> dict[str, int]:
     """Return an episode to watch for each outcome: "success" or the skill that failed and why -> the index of the
-    episode whose length is the median of its kind's."""
+    episode whose length is the median of its kind's. None where the physics broke down, as it would again."""
     kinds: dict[str, list[EpisodeResult]] = {}
-    for result in sorted(results, key=lambda r: (r.steps, r.index)):
+    for result in sorted((r for r in results if r.reason != UNSTABLE), key=lambda r: (r.steps, r.index)):
         kinds.setdefault(came_to(result.failed_skill, result.reason), []).append(result)
     ordered = sorted(kinds.items(), key=lambda pair: (pair[0] != SUCCESS, -len(pair[1]), pair[0]))
     return {kind: same[(len(same) - 1) // 2].index for kind, same in ordered}

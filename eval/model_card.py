@@ -144,11 +144,12 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
     variant = f" {'with' if policy['base_movement'] else 'without'} base movement"
     if always_drives(policy["skill"]):
         variant = ""
+    noise = "modelled sensor noise" if policy.get("depth_noise") else "no sensor noise"
     lines = [
         f"# {name}",
         "",
         f"A policy for `{policy['skill']}`{variant} on `{policy['obs']}` observations in tpsrl's embedded simulator. "
-        "Not for real robots: it has seen no other simulator, no sensor noise and generated apartments only.",
+        f"Not for real robots: it has seen no other simulator, {noise} and generated apartments only.",
         "",
         "## Success on its own task",
         "",
@@ -201,6 +202,11 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
                 "evaluated from up to 2 m off (`wide`)."
             ]
             if policy.get("starts") == "near"
+            else []
+        ),
+        *(
+            ["- In training its camera had a real one's flaws (docs/hab.md, depth noise); it is evaluated without."]
+            if policy.get("depth_noise")
             else []
         ),
         *_computed(policy["obs"]),

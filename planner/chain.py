@@ -254,6 +254,10 @@ class Player:
             self._advance(stage, action)
         return True
 
+    def let_go(self, stage: int) -> None:
+        """Switch the suction off for a control step."""
+        self._advance(stage, {GRIP: np.array([-1.0], np.float32)})
+
     def reset_arm(self, stage: int) -> None:
         """Bring the arm to rest between two skills."""
         for action in arm_to_rest(self.sim):

@@ -150,6 +150,8 @@ class ClosedLoop:
             given_up = self.trail.stands_still if step.skill == "navigate" else lambda: False
             ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
             if self.result.steps < self.limits.episode and not self.player.too_much_force():
+                if self.state.has_handle(step.skill):
+                    self.player.let_go(self.calls)
                 self.player.reset_arm(self.calls)
         self.state.update(told, action.arguments, ended)
         found = self.state.atoms

@@ -63,6 +63,9 @@ class StateEstimate(Protocol):
     def watch(self) -> None:
         """Take note after a control step."""
 
+    def has_handle(self, skill: str) -> bool:
+        """Whether a call of this skill has left a handle in hand, which is then let go."""
+
     def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
         """Take note of a call that is over: the skill, what it was about, and whether it ended in time."""
 
@@ -248,6 +251,10 @@ class SensedState(_Common):
             self._offset = offset if float(np.linalg.norm(offset)) < HUNG_M else np.array([IN_HAND_M, 0.0, 0.0])
         self._gripped, self._left = hand, hand + axes @ self._offset
 
+    def has_handle(self, skill: str) -> bool:
+        # What Open ended with; that another skill has taken hold of one, it cannot tell.
+        return skill.startswith("open") and self._senses.holds
+
     def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
         holds, self._now = self._senses.holds, None
         if self._carried and holds:
@@ -398,6 +405,9 @@ class OracleState(_Common):
 
     def watch(self) -> None:
         pass
+
+    def has_handle(self, skill: str) -> bool:
+        return any(self._sim.held == articulation.name for articulation in self._scene.articulations)
 
     def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
         sim = self._sim

@@ -40,7 +40,8 @@ class Teacher:
 class Taught(gymnasium.Wrapper[Observation, Action, Observation, Action]):
     """A skill's task that shows `ActionDistribution.opinion` of a teacher of the same skill, (2 A,), besides.
 
-    The teacher remembers the whole episode, as seen by its own sensors, with the learner's actions for its own.
+    The teacher remembers the whole episode, as seen by its own sensors, with the learner's actions for its own: as the
+    environment took them, within their bounds (its own it knows as drawn).
     """
 
     def __init__(self, env: gymnasium.Env[Observation, Action], teacher: Teacher) -> None:

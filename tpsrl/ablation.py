@@ -72,7 +72,7 @@ def _film(ablation: Ablation, cells: Sequence[Cell], folder: Path, video: VideoC
                 agent = cell.agent(ablation.skills)
                 with frame_progress(f"{cell.key} {index}") as on_frame:
                     played = (request.name, request.split, index, request.obs, agent)
-                    same = (request.seed, request.sim, request.objects)
+                    same = (request.seed, request.sim, request.objects, request.depth_noise)
                     _, rows = render_scenario(*played, limits, style, film, on_frame, *same)
                 write_text(trace, json_lines(rows))
             place = f"{FILMS}/{quote(film.name)}"

@@ -50,7 +50,7 @@ def train_nav(config: TrainNavConfig, out: Path, resume: bool) -> Result:
     if resume and (change := changed_key(nav_run(out), config, MAY_CHANGE)):
         key, old, new = change
         raise BadInput(f"{key}={new}: the run in {out} has {key}={old}; leave it so, or train in another folder")
-    weights = Path(config.initial_weights) / WEIGHTS if config.initial_weights else None
+    weights = Path(config.initial_weights) / WEIGHTS if config.initial_weights and not resume else None
     if weights is not None and not weights.is_file():
         raise BadInput(f"initial_weights={config.initial_weights}: holds no {WEIGHTS}; give a run's folder")
     name = f"{config.task} ({config.obs}, {'GPS+compass' if config.gps else 'no GPS'})"

@@ -150,7 +150,8 @@ class TrainConfig:
     mini_batches: int = 2
     """Parts of a rollout, a gradient step for each."""
     critic_warmup: int = 0
-    """Rollouts from which only a critic of its own learns, at the start: for first weights that come without one."""
+    """Rollouts from which only a critic of its own learns, at the start: for first weights that come without one. The
+    first one, where nothing is normalised yet, tells but of the observations' statistics, and counts."""
     sequence_length: int = 0
     """Steps that gradients flow back through an LSTM: sequences are cut into pieces of so many (truncated
     back-propagation through time), which also learn faster on a CPU; 0: whole, except at the mini-batches' edges."""

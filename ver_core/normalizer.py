@@ -53,6 +53,6 @@ class Normalizer(nn.Module):
         total = self.count + count
         shift = first / total
         spread = self.count * self.variance + second
-        self.variance.copy_(spread / total - shift.square())
+        self.variance.copy_((spread / total - shift.square()).clamp_min_(0.0))  # a constant's may round to below 0
         self.mean += shift
         self.count.copy_(total)

@@ -150,6 +150,9 @@ class Trainer:
         self._learner_threads, self._inference_threads = _threads(config, self.world, self._alongside)
         torch.set_num_threads(self._inference_threads)
         state, self._collector_state = self._collector_state, None
+        seed: tuple[int, ...] = (config.seed, self.world.rank)
+        if self._resume_steps and state is None:
+            seed = (*seed, self._resume_steps)  # the first episodes and draws are those that the run began with
         with ExitStack() as stack:
             telemetry = None
             if self.run:
@@ -165,7 +168,7 @@ class Trainer:
                 self.obs_layout,
                 self.action_layout,
                 config.num_envs,
-                (config.seed, self.world.rank),
+                seed,
                 replays(state) if state else None,
                 config.episodes_per_seed,
                 config.step_timeout_s,
@@ -175,7 +178,7 @@ class Trainer:
                 self.run.logger if self.run else None,
             )
             stack.callback(pool.close)
-            collector = self._collector(pool, state)
+            collector = self._collector(pool, seed, state)
             stack.callback(collector.close)
             feed = self._feed(collector)
             stack.callback(feed.close)
@@ -204,7 +207,7 @@ class Trainer:
             raise RunError(problem)
         return run
 
-    def _collector(self, pool: WorkerPool, state: dict[str, Any] | None) -> Collector:
+    def _collector(self, pool: WorkerPool, seed: tuple[int, ...], state: dict[str, Any] | None) -> Collector:
         config = self.config
         collector = Collector(
             pool,
@@ -212,7 +215,7 @@ class Trainer:
             SCHEDULERS[config.scheduler](config.num_envs, config.rollout_length, config.min_batch, config.max_batch),
             self.layout,
             self.device,
-            (config.seed, self.world.rank),
+            seed,
             config.inference_workers,
         )
         collector.use(self.policy, self.learner.version)

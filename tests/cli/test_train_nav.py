@@ -126,6 +126,10 @@ def test_a_policy_of_pointnav_goes_on_with_flee(
     before, after = load_file(first / "policy.safetensors"), load_file(second / "policy.safetensors")
     assert np.allclose(before["lstm.weight_hh_l0"], after["lstm.weight_hh_l0"], atol=1e-6)
     assert not np.allclose(before["value_head.weight"], after["value_head.weight"], atol=1e-3)
+    gone = first.rename(tmp_path / "moved")  # a resume needs them no more
+    resume = ["train-nav", "flee", "--resume", "--steps", "192", "--out", str(second)]
+    assert run(resume, monkeypatch) == 0
+    gone.rename(first)
     other = [*TINY, f"initial_weights={first}", "policy.rnn_size=9"]
     assert run(["train-nav", "flee", "--steps", "128", "--out", str(tmp_path / "x"), *other], monkeypatch) == 2
     assert "is of another network" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from rich.console import Console
 from eval.ablation import CELLS, Ablation, Cell, RecordsError, ablate
 from eval.ablation_page import page
 from eval.ablation_report import summarize, tables, to_csv, typical
-from eval.evaluate import EpisodeResult, Evaluation, Request
+from eval.evaluate import UNSTABLE, EpisodeResult, Evaluation, Request
 from planner.agent import Agent
 from planner.chain import TraceRow
 
@@ -140,6 +140,16 @@ def test_the_summary_adds_up() -> None:
     assert summary["cells"]["nonav"]["driving"][1]["start_m"] is None
 
 
+def test_where_the_physics_broke_down_nothing_is_driven_or_filmed() -> None:
+    broken = [replace(each, reason=UNSTABLE) for each in (result(5, 0, "pick", 0.0), result(6, 0, "pick", 0.0))]
+    request = Request("set_table", Agent(skills="zoo"), episodes=10)
+    results = [result(3, 0, "pick", 6.0, 2.0), *broken]
+    summary = summarize(Ablation(request, "zoo", {"nonav": Evaluation(request, results, 1.0, interrupted=False)}))
+    (pick, _), (_, unstable) = summary["cells"]["nonav"]["driving"], summary["cells"]["nonav"]["failures"]
+    assert (pick["calls"], pick["start_m"], unstable["episodes"]) in ((1, 6.0, 2), (1, 6.0, 1))
+    assert typical(results) == {"pick: timeout": 3}
+
+
 def test_the_typical_episode_is_of_median_length() -> None:
     lengths = {0: 900, 1: 500, 2: 700, 3: 100, 4: 300}
     results = [replace(result(i, 4 if i < 3 else 0, "" if i < 3 else "pick"), steps=n) for i, n in lengths.items()]
@@ -191,4 +201,6 @@ def test_the_page_stands_alone() -> None:
     assert not re.findall(r'(?:src|href)="(?!#)', re.sub(r'xmlns(:\w+)?="[^"]*"', "", text))
     assert "+0.80 (+0.50 to +1.00) better" in text and "embedded" in text
     assert page(summary) == text
+    noisy = replace(ablation(), request=replace(ablation().request, depth_noise=True))
+    assert "real camera" not in text and "real camera" in page(summarize(noisy))
     assert "<script" not in text.lower()

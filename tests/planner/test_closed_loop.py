@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hab.actions import Action
+from hab.actions import GRIP, Action
 from hab.episodes import Episode, load_scene, make_episode
 from hab.mujoco.simulator import MujocoSimulator
 from hab.openings import handle_at
@@ -111,6 +111,37 @@ def test_a_fridge_that_is_shut_although_it_should_be_open_is_opened(replan: str)
     sim.close()
     assert result.interactions[:4] == [True] * 4
     assert any(row.skill == "open_fridge" and row.outcome == "success" for row in result.trace)
+
+
+@pytest.mark.parametrize("replan", ["sensed", "oracle"])
+def test_a_handle_left_in_hand_is_let_go(replan: str) -> None:
+    """As by an Open that runs out of time while it pulls: the first one stands still once it has the handle."""
+    agent, sim = Agent("oracle", replan=replan), MujocoSimulator()
+    policies = dict(load_policies(agent, "set_table"))
+    oracle, held = policies["open_fridge"], list[str]()
+
+    class Stops:
+        first = True
+
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            self.first = self.first and not any(held)
+            oracle.reset(sim, goal)
+
+        def act(self, sim: Simulator) -> Action:
+            return {GRIP: np.ones(1, np.float32)} if self.first and sim.held else oracle.act(sim)
+
+    def on_step(stage: int, action: Action, achieved: Sequence[bool]) -> None:
+        held.append(sim.held)
+
+    policies["open_fridge"] = Stops()
+    episode, limits = make_episode("set_table", "train", 1), chain_limits(MAX_STEPS, {})
+    result = play_episode(sim, episode, agent, policies, limits, on_step)
+    sim.close()
+    first, *_ = [row for row in result.trace if row.skill == "open_fridge"]
+    late = first.start_step + limits.skills["open_fridge"]
+    assert held[late - 1] == "fridge" and not held[late]
+    assert first.reason == "timeout"
+    assert result.success
 
 
 def test_what_is_lost_does_not_keep_it_from_the_rest(play: Any) -> None:

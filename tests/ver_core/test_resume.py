@@ -9,7 +9,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -185,6 +185,32 @@ def test_other_trainings_go_on_from_the_saved_step(tmp_path: Path, changes: dict
     assert second.train().steps == STEPS
     assert second.learner.version == STEPS // 30
     assert [row["steps"] for row in rows(tmp_path)] == list(range(30, STEPS + 1, 30))
+
+
+class Noted(Walk):
+    """Keeps in a file which seeds it has been given."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.file = file
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            with self.file.open("a") as file:
+                file.write(f"{seed}\n")
+        return super().reset(seed=seed, options=options)
+
+
+@pytest.mark.parametrize("case", [{"overlap": True}, {"scheduler": "async"}], ids=["overlap", "async"])
+def test_what_starts_afresh_plays_other_episodes(tmp_path: Path, case: dict[str, Any]) -> None:
+    seeds = tmp_path / "seeds"
+    make, sessions = partial(Noted, seeds), []
+    for resume in (False, True):
+        trainer = quiet(make, tmp_path / "run", resume=resume, total_steps=STEPS, seed=5, **case)
+        trainer.train(Last(STEPS if resume else HALF))
+        sessions.append(set(seeds.read_text().splitlines()))
+        seeds.unlink()
+    assert all(len(session) >= 3 for session in sessions) and not sessions[0] & sessions[1]
 
 
 def test_another_number_of_environments_is_refused(tmp_path: Path) -> None:
