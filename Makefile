@@ -51,7 +51,7 @@ habitat: $(STAMP)
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-habitat.txt
 	$(BIN)/tpsrl doctor
 
-# torch first and by name: asked for through a range, pip would take several GB of CUDA packages with it.
+# torch first and by name, the version that all the rest was resolved with.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"

@@ -31,6 +31,7 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "scenario": request.name,
         "sim": request.sim,
+        "obs": request.obs,
         "depth_noise": request.depth_noise,
         "split": request.split,
         "episodes": len(results),
@@ -41,8 +42,11 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
             # The chain's switches: a skill on its own task has no chain.
             "nav_skill": agent.nav_skill if scenario else None,
             "stop_mask": agent.stop_mask if scenario else None,
+            "monolithic": agent.monolithic if scenario else None,
             "replan": agent.replan or None,
         },
+        "episode_steps": request.episode_steps if scenario else None,
+        "skill_steps": {skill: steps for skill, steps in request.skill_steps.items() if steps is not None},
         "success": _rate(successes, len(results)),
         "success_ci95": _interval(successes, len(results)),
         "interactions": measured,

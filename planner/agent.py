@@ -21,7 +21,7 @@ from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, OnCall, OnStep, TraceRow, run_chain
 from planner.closed_loop import ClosedLoop
 from planner.task_planner import PLANNED, PlanStep, plan, whole_steps
-from planner.zoo import WEIGHTS, ZOO, Entry, ZooError, entries, find, job_name
+from planner.zoo import CONFIG, WEIGHTS, ZOO, Entry, ZooError, entries, find, job_name
 from skills import TASKS, always_drives, task_class
 from skills.oracle import make_oracle
 from skills.skill import SkillPolicy
@@ -121,8 +121,11 @@ def sees_depth(agent: Agent, name: str, obs: str | None = None) -> bool:
 
 def _entries(agent: Agent, name: str, obs: str | None) -> dict[str, Entry]:
     """Return the trained policy of every skill that `name` needs. Raises `AgentError`."""
+    folder = _folder(agent)
+    if (folder / CONFIG).is_file():
+        raise AgentError(f"{agent.skills!r} is a run itself; give the folder that it lies in, {str(folder.parent)!r}")
     try:
-        there = entries(_folder(agent))
+        there = entries(folder)
     except ZooError as error:
         raise AgentError(str(error)) from error
     needed = skills_needed(name, agent)

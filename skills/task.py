@@ -25,7 +25,7 @@ from hab.backend import make_simulator
 from hab.episodes import Unsolvable, load_scene, scene_seed, split_number
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import ForceSum, rest_distance
-from hab.observation_sets import CRITIC_STATE, DEFAULT, LASER_MAP, SURROUNDINGS
+from hab.observation_sets import CRITIC_KEYS, CRITIC_STATE, DEFAULT, LASER_MAP, SURROUNDINGS
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -156,6 +156,15 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         `retries`: share of the episodes, for training, that are in the same apartment failed ones again, where there
         are such: what is hard is practised more.
         """
+        if starts not in self.start_kinds:
+            raise ValueError(f"{self.skill} has no start states {starts!r}; choose from {', '.join(self.start_kinds)}")
+        for name, share in (("chain_starts", chain_starts), ("retries", retries)):
+            if not 0.0 <= share <= 1.0:
+                raise ValueError(f"{name}={share}: must lie between 0 and 1")
+        if action_repeat < 1:
+            raise ValueError(f"action_repeat={action_repeat}: must be at least 1")
+        if unknown := set(critic_keys) - set(CRITIC_KEYS):
+            raise ValueError(f"no critic_keys {', '.join(sorted(unknown))}; choose from {', '.join(CRITIC_KEYS)}")
         self._recorded = recorded.load(chain_states, self.skill) if chain_states else {}
         self._sampler = EpisodeSampler(split, index, retries, self._recorded, chain_starts)
         self.split, self.obs, self.base_movement = split, obs, base_movement

@@ -35,8 +35,8 @@ CONFIGS = {
 }
 """habitat-lab's configuration of each scenario and skill."""
 INSTALL = (
-    "habitat-sim is not installed: conda install habitat-sim=0.3.3 withbullet headless -c conda-forge -c aihabitat (or "
-    "build it from source with --bullet --headless), then make habitat"
+    "habitat-sim is not installed: build v0.3.4 from source, with Bullet and without a display (docs/habitat.md has "
+    "the commands), then make habitat"
 )
 INSTALL_LAB = "habitat-lab is not installed: make habitat"
 

@@ -23,7 +23,8 @@ def evaluation() -> Evaluation:
 def test_json() -> None:
     report = to_json(evaluation())
     assert list(report) == [
-        *("scenario", "sim", "depth_noise", "split", "episodes", "seed", "agent"),
+        *("scenario", "sim", "obs", "depth_noise", "split", "episodes", "seed", "agent"),
+        *("episode_steps", "skill_steps"),
         *("success", "success_ci95", "interactions", "objects", "seen", "unseen", "by_kind"),
         *("success_over_steps", "steps", "seconds", "episode_results"),
     ]
@@ -38,8 +39,10 @@ def test_json() -> None:
         "skill_nav": True,
         "nav_skill": True,
         "stop_mask": True,
+        "monolithic": False,
         "replan": None,
     }
+    assert report["obs"] is None and report["episode_steps"] == 7500 and report["skill_steps"] == {}
     # One of the two succeeds, in 900 steps.
     assert report["success_over_steps"] == [[n, 0.5 if n >= 900 else 0.0] for n in range(750, 7501, 750)]
     assert [i["name"] for i in report["interactions"]] == ["pick 1", "place 1", "pick 2", "place 2"]

@@ -78,6 +78,21 @@ def test_each_skill_does_what_habitat_lets_it(skill: str) -> None:
     assert make(skill).max_steps == STEPS[skill]
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"starts": "far"}, "choose from wide, near"),
+        ({"chain_starts": 5.0}, "between 0 and 1"),
+        ({"retries": -0.1}, "between 0 and 1"),
+        ({"action_repeat": 0}, "at least 1"),
+        ({"critic_keys": ("foo",)}, "choose from critic_state, surroundings"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make_env("pick", **given)
+
+
 def test_unknown_skill_is_refused() -> None:
     with pytest.raises(ValueError, match="choose from"):
         make_env("juggle")

@@ -19,7 +19,7 @@ from tpsrl.commands.options import (
     seed_option,
 )
 from tpsrl.commands.render import render_episode
-from tpsrl.inputs import Failure, json_lines, output_files, write_text
+from tpsrl.inputs import BadInput, Failure, json_lines, output_files, write_text
 
 
 @click.command("eval")
@@ -61,7 +61,10 @@ def evaluate_command(
             for path in (film, film.with_suffix(".jsonl"))
         ]
     )
-    if films or sees_depth(agent, name, config.sim.obs):
+    seen = sees_depth(agent, name, config.sim.obs)
+    if config.sim.depth_noise and not (seen or films or agent.replan == "sensed"):
+        raise BadInput("sim.depth_noise: is the camera's, and no policy here sees it; leave it out, or add --obs depth")
+    if seen or films:
         check_rendering(config)
     request = request_of(name, agent, flags["split"], episodes, seed, config)
     with episode_progress(name, episodes) as on_result:

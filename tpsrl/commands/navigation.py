@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from hab.episodes import SPLITS
+from hab.episodes import SCENARIOS, SPLITS
 from hab.navigation import TASKS
+from skills import TASKS as SKILLS
 from tpsrl.commands.evaluate import evaluate_command
 from tpsrl.commands.options import Command
 from tpsrl.commands.render import render_command
@@ -27,18 +30,24 @@ if TYPE_CHECKING:
 OBS = ("laser", "depth", "rgb")
 ORACLE, PACKAGED = "oracle", "zoo"
 WITH_GOAL = ("pointnav", "objectnav")
+KNOWN = (*SCENARIOS, *SKILLS, *TASKS)
+"""What `eval` and `render` play."""
 
 
 class _OrNavigation(click.Command):
     """A command of scenarios and skills, or the one of navigation if the arguments name one of its tasks."""
 
     def __init__(self, usual: click.Command, navigation: click.Command) -> None:
+        other = f"Navigation tasks ({', '.join(TASKS)}) have other options: tpsrl {usual.name} {TASKS[0]} --help."
+        usual.help = f"{inspect.cleandoc(usual.help or '')}\n\n{other}"
         super().__init__(usual.name, help=usual.help, params=usual.params)
         self._usual, self._navigation = usual, navigation
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        if args and args[0] not in KNOWN and (near := difflib.get_close_matches(args[0], KNOWN, n=1)):
+            raise BadInput(f"unknown scenario, skill or navigation task {args[0]!r}: did you mean {near[0]!r}?")
         chosen = self._navigation if any(argument in TASKS for argument in args) else self._usual
         return chosen.make_context(info_name, args, parent, **extra)
 
