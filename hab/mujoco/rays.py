@@ -302,6 +302,10 @@ def _cast(
     columns, rows = len(yaws), len(pitches)
     first_yaw, yaw_step = yaws[0], (yaws[-1] - yaws[0]) / (columns - 1)
     first_pitch, pitch_step = pitches[0], (pitches[-1] - pitches[0]) / max(1, rows - 1)
+    # Most shapes are beside a fan of less than a half turn: an edge's normal tells that for less than an angle does.
+    narrow = yaws[-1] - yaws[0] < math.pi
+    right_x, right_y = math.sin(yaws[0]), -math.cos(yaws[0])
+    left_x, left_y = -math.sin(yaws[-1]), math.cos(yaws[-1])
     best = np.full(columns * rows, max_m)
     itself = np.zeros(columns * rows, np.bool_)
     for g in range(len(geoms)):
@@ -320,6 +324,8 @@ def _cast(
                 box = kind == _BOX
                 radius = (math.sqrt(size[0] * size[0] + size[1] * size[1]) if box else size[0]) + _SLACK_M
                 half_height = (size[2] if box else size[1]) + _SLACK_M
+            if narrow and (cx * right_x + cy * right_y > radius or cx * left_x + cy * left_y > radius):
+                continue
             flat = math.sqrt(cx * cx + cy * cy)
             nearest = flat - radius
             if nearest >= max_m or (rows == 1 and abs(cz) > half_height):
