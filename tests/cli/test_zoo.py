@@ -242,4 +242,5 @@ def test_the_packaged_zoo_is_whole() -> None:
         card = json.loads((entry.folder / "card.json").read_text())
         assert card["results"]["val"]["episodes"] >= 100
         assert (entry.folder / "README.md").read_text() == card_text(entry.name, card)
+        assert ("no sensor noise" in card_text(entry.name, card)) != entry.config.depth_noise
         assert read_train_config(entry.folder / "config.yaml") == entry.config
