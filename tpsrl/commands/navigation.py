@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 from pathlib import Path
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 OBS = ("laser", "depth", "rgb")
 ORACLE, PACKAGED = "oracle", "zoo"
 WITH_GOAL = ("pointnav", "objectnav")
-KNOWN = (*SCENARIOS, *SKILLS, *TASKS)
+KNOWN = Name("scenario, skill or navigation task", (*SCENARIOS, *SKILLS, *TASKS))
 """What `eval` and `render` play."""
 
 
@@ -46,8 +45,8 @@ class _OrNavigation(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        if args and args[0] not in KNOWN and (near := difflib.get_close_matches(args[0], KNOWN, n=1)):
-            raise BadInput(f"unknown scenario, skill or navigation task {args[0]!r}: did you mean {near[0]!r}?")
+        if args and not args[0].startswith("-"):
+            KNOWN.convert(args[0], None, None)
         chosen = self._navigation if any(argument in TASKS for argument in args) else self._usual
         return chosen.make_context(info_name, args, parent, **extra)
 
