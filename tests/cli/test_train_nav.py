@@ -120,12 +120,12 @@ def test_a_policy_of_pointnav_goes_on_with_flee(
 ) -> None:
     first, second = tmp_path / "pointnav", tmp_path / "flee"
     assert run(["train-nav", "pointnav", "--steps", "128", "--out", str(first), *TINY], monkeypatch) == 0
-    # A rate of next to nothing leaves what was taken over as it was.
-    again = [*TINY, f"initial_weights={first}", "train.learning_rate=1e-12"]
+    # A rate of next to nothing leaves what was taken over as it was; another seed tells a value's layer that began anew.
+    again = [*TINY, f"initial_weights={first}", "train.learning_rate=1e-12", "train.seed=7"]
     assert run(["train-nav", "flee", "--steps", "128", "--out", str(second), *again], monkeypatch) == 0
     before, after = load_file(first / "policy.safetensors"), load_file(second / "policy.safetensors")
     assert np.allclose(before["lstm.weight_hh_l0"], after["lstm.weight_hh_l0"], atol=1e-6)
-    assert not np.allclose(before["value_head.weight"], after["value_head.weight"], atol=1e-3)
+    assert not np.allclose(before["value_head.weight"], after["value_head.weight"], atol=0.05)
     gone = first.rename(tmp_path / "moved")  # a resume needs them no more
     resume = ["train-nav", "flee", "--resume", "--steps", "192", "--out", str(second)]
     assert run(resume, monkeypatch) == 0
