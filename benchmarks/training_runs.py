@@ -40,14 +40,16 @@ def train(
         return
     begun = (folder / "checkpoint.pt").is_file()
     full = [*launcher, *command, "--out", str(folder), *(["--resume"] if begun else overrides)]
+    stopped = False
     with subprocess.Popen(full) as training:
         while training.poll() is None:
             time.sleep(1.0)
             meanwhile()
             if stop(rows(folder)):
+                stopped = True
                 training.terminate()  # it saves, and can be resumed
                 training.wait()
-    if training.returncode != 0:
+    if training.returncode != 0 and not stopped:  # torchrun that is told to stop ends with an error
         raise SystemExit(f"{' '.join(full)}: failed")
     if not over(rows(folder)):
         raise SystemExit("interrupted; give the same command again to go on")

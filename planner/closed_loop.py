@@ -25,8 +25,11 @@ from skills.skill import Goal, SkillPolicy, SkillSpec
 
 RECOVERY = ("back_off", "tuck")
 NOT_EXPECTED = "not as expected"
+ANOTHER_THING = "took another thing"
 NO_PLAN, OUT_OF_TIME = "no plan is left", "episode's step limit"
 ROUND_M, ROUND_RAD = 1.0, (0.5 * math.pi, -0.5 * math.pi, math.pi)
+LOOKS = 2
+"""So often it is looked whether an object is where it belongs; then that is believed."""
 SCRIPT_TRIES = 3
 """A recovery that has not helped so often in a row is taken to be as good as it gets."""
 
@@ -61,6 +64,8 @@ class ClosedLoop:
         """… and what has been taken by mistake, and goes back to where it was."""
         self.attempts: dict[str, int] = {}
         self.useless: dict[str, int] = dict.fromkeys(RECOVERY, 0)
+        self.looks: dict[str, int] = {}
+        """By object, how many plans were made to look after it."""
 
     def run(self) -> ChainResult:
         """Play from the simulator's present state (the episode's start) until all is done, the time is out or no plan
@@ -77,10 +82,10 @@ class ClosedLoop:
                     break
                 plan = found
             action = plan.pop(0)
-            expected = _without_memory(self.planner.expected(self._atoms(), action))
+            expected = _state_of_things(self.planner.expected(self._atoms(), action))
             self._call(action, expected, why)
             why = "as planned"
-            if self.state.atoms != expected:
+            if _state_of_things(self.state.atoms) != expected:
                 plan, why = [], NOT_EXPECTED
         self._count()
         if not self.result.success and not self.result.reason:
@@ -97,16 +102,27 @@ class ClosedLoop:
             self.result.failed_skill, self.result.reason = skill, reason
 
     def _plan(self) -> list[Action] | None:
-        """Plan for all objects that are not lost; for none, if all others are done."""
+        """Plan for all objects that are not lost, and when they are done to look after them; for none, if all others
+        are done."""
         self._adopt()
         atoms = self._atoms()
         open_goals = [goal for goal in self.goals if ("lost", goal[1]) not in atoms]
         empty: Atom = ("not_holding", ROBOT)
         x, y, _ = self.sim.base.tolist()
         plan = self.planner.plan(atoms, self.state.where, (x, y), [*open_goals, empty])
+        if plan == []:
+            plan = self.planner.plan(atoms, self.state.where, (x, y), [*open_goals, empty, *self._to_confirm(atoms)])
         if plan == [] and len(open_goals) < len(self.goals):
             return None
         return plan
+
+    def _to_confirm(self, atoms: frozenset[Atom]) -> list[Atom]:
+        """Return what is believed to be done and has not been seen since something came near it."""
+        doubtful = [a for a in sorted(atoms) if a[0] == "object_at" and ("confirmed", *a[1:]) not in atoms]
+        doubtful = [a for a in doubtful if self.looks.get(a[1], 0) < LOOKS]
+        for atom in doubtful:
+            self.looks[atom[1]] = self.looks.get(atom[1], 0) + 1
+        return [("confirmed", *atom[1:]) for atom in doubtful]
 
     def _adopt(self) -> None:
         """Let the planner know of an object in hand that nobody asked for, if the state's estimate tells."""
@@ -138,30 +154,33 @@ class ClosedLoop:
         if self.on_call is not None:
             again = f", attempt {attempt}" if attempt > 1 else ""
             self.on_call(f"{self.calls + 1}{again}" + (f" ({why})" if why == NOT_EXPECTED else ""), step)
-        told = action.name if action.name in (*RECOVERY, "go_round") else step.skill
+        told = action.name if action.name in (*RECOVERY, "go_round", "look") else step.skill
         self.state.begin(told, action.arguments)
         if action.name in RECOVERY:
             script = back_off(self.sim, self.trail) if action.name == "back_off" else tuck(self.sim)
             ended = self.player.play_script(self.calls, script)
+        elif action.name == "look":
+            ended = True
         else:
             spec = self.specs[step.skill]
             parts = self.player.parts_of(spec, self.base_movement)
             self.trail.begin()
-            given_up = self.trail.stands_still if step.skill == "navigate" else lambda: False
+            given_up = self.trail.stands_still if step.skill == "navigate" else lambda: self.state.wrong_in_hand
             ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
             if self.result.steps < self.limits.episode and not self.player.too_much_force():
-                if self.state.has_handle(step.skill):
+                if self.state.has_to_let_go(step.skill):
                     self.player.let_go(self.calls)
                 self.player.reset_arm(self.calls)
         self.state.update(told, action.arguments, ended)
-        found = self.state.atoms
+        found = _state_of_things(self.state.atoms)
         as_expected = found == expected
         self._take_note(action, as_expected)
         self._count()
         outcome, reason = SUCCESS, ""
         if not as_expected:
-            outcome = "failed" if ended else "timeout"
+            outcome = "failed" if ended or self.state.wrong_in_hand else "timeout"
             reason = "timeout" if not ended else _explained(expected - found, found)
+            reason = ANOTHER_THING if self.state.wrong_in_hand else reason
         missing, instead = _told(expected - found), _told(found - expected)
         self.player.note(
             begun, self.calls, step, outcome, reason, attempt=attempt, missing=missing, found=instead, why=why
@@ -185,6 +204,8 @@ class ClosedLoop:
         if action.name in RECOVERY:
             x, y, _ = self.sim.base.tolist()
             return PlanStep(str(action), action.name, Goal((x, y, 0.0)), "")
+        if action.name == "look":
+            return PlanStep(str(action), action.name, Goal(self.planner.place_of(action.arguments[1])), "")
         if action.name == "go_round":
             place = self.state.where.get(name) or self.planner.place_of(name)
             return PlanStep(str(action), "navigate", Goal(self._round(place), self._in_hand()), "")
@@ -243,9 +264,9 @@ class ClosedLoop:
         return watch
 
 
-def _without_memory(atoms: frozenset[Atom]) -> frozenset[Atom]:
-    """Leave out where the robot was last: a matter of the plan's costs alone."""
-    return frozenset(atom for atom in atoms if atom[0] != "was_at")
+def _state_of_things(atoms: frozenset[Atom]) -> frozenset[Atom]:
+    """Leave out where the robot was last, a matter of the plan's costs alone, and what it has seen."""
+    return frozenset(atom for atom in atoms if atom[0] not in ("was_at", "confirmed"))
 
 
 def _told(atoms: frozenset[Atom]) -> str:

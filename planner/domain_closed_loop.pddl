@@ -21,6 +21,7 @@
     (robot_at ?x - static_obj ?r - robot)
     (object_at ?o - movable ?g - goal)
     (belongs ?o - movable ?g - goal)  ; other goals do not help
+    (confirmed ?o - movable ?g - goal) ; it has been seen there, and nothing has come near it since
     (was_at ?x - static_obj ?r - robot)  ; where it last drove to: the way on begins there
     (lost ?x - obj)                      ; nobody knows where it is, or it lies where no hand gets
     (hard ?x - static_obj)               ; twice in a row it could not be worked at from where the robot came
@@ -56,7 +57,7 @@
       (not (not_holding ?r))
       (not (robot_at ?o ?r))
       (forall (?c - art_receptacle) (not (in ?o ?c)))
-      (forall (?g - goal) (not (object_at ?o ?g)))))
+      (forall (?g - goal) (and (not (object_at ?o ?g)) (not (confirmed ?o ?g))))))
 
   (:action place
     :parameters (?o - movable ?g - goal ?r - robot)
@@ -69,6 +70,7 @@
       (forall (?f - fridge) (or (not (in ?g ?f)) (not (closed_fridge ?f)))))
     :effect (and
       (object_at ?o ?g)
+      (confirmed ?o ?g)
       (not_holding ?r)
       (not (holding ?o ?r))
       (not (robot_at ?g ?r))))
@@ -84,6 +86,12 @@
     :precondition (and
       (robot_at ?f ?r) (closed_fridge ?f) (in ?o ?f) (not_holding ?r) (not (stuck ?r)))
     :effect (and (opened_fridge ?f) (not (closed_fridge ?f)) (not (robot_at ?f ?r))))
+
+  ; Look whether what was placed is there still.
+  (:action look
+    :parameters (?o - movable ?g - goal ?r - robot)
+    :precondition (and (object_at ?o ?g) (robot_at ?g ?r) (not (confirmed ?o ?g)))
+    :effect (confirmed ?o ?g))
 
   ; Another way: first to another side of it.
   (:action go_round

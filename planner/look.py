@@ -7,21 +7,24 @@ through, was not there before. The floor is empty but for what has fallen, so th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hab import robot
-from hab.openings import rotated
+from hab.openings import link_to_world, rotated, widest
 from hab.ray_fans import HEAD_LOOK_DIRECTIONS, ends
-from hab.scene import Vec3
+from hab.scene import Articulation, Vec3
 from hab.simulator import Simulator
 
 NEAR_M = 0.25
 """Nothing rolls or tips farther from where it was let go without falling off."""
 FREE_M = 0.03
 """A ray has gone through a point if it goes so much farther."""
+AROUND = 0.03 * np.array([(0, 0, 0), (1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0)])
+"""From a place to what is beside it (m)."""
 ON_M = 0.008
 """What is so little above the surface is the surface."""
 TALLER_M = 0.03
@@ -36,10 +39,18 @@ LONGEST_M = 0.28
 """No object is longer, across."""
 KNOWN_M = 0.025
 """What is so near to something that was seen before is an edge of that."""
+BESIDE_M = 0.08
+"""What is so near to where something else lies is that."""
 TOUCHING_M = 0.05
 """Points so near each other are of one thing."""
 FEWEST = 4
 """Fewer points are an edge of something."""
+STEPS = {"cabinet": 0.01, "fridge": 0.05}
+"""A drawer (m), a door (rad) is looked for at positions so far apart …"""
+BELOW_EDGE_M, PANEL_M = 0.02, 0.04
+"""… by points so far below its edge, which a ray has to meet to within so much …"""
+MOST = 0.6
+"""… in such a share of what is seen."""
 HALF_M = 0.02
 """The middle of a thing lies so far behind what one sees of it."""
 
@@ -68,6 +79,10 @@ class Look:
         met = (self.ranges > 0.0) & (self.ranges < 0.999 * robot.HEAD_SCAN_MAX_M)
         return ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS[met], self.ranges[met])
 
+    def empty(self, place: Vec3) -> bool:
+        """Whether there is nothing at a place (m, world), nor beside it."""
+        return bool((self.beyond(np.array(place) + AROUND) > FREE_M).all())
+
     def beyond(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return (m,) how much farther (m) the rays nearest to points (m, 3) go; NaN where nothing is known."""
         away = points - self.camera
@@ -81,13 +96,23 @@ class Look:
 
 
 def appeared(
-    before: Look, after: Look, near: tuple[float, float], surface_m: float, height_m: float, within_m: float = NEAR_M
+    before: Look,
+    after: Look,
+    near: tuple[float, float],
+    surface_m: float,
+    height_m: float,
+    within_m: float = NEAR_M,
+    besides: Sequence[Vec3] | None = None,
 ) -> Vec3 | None:
     """Return the middle (m, world) of the largest thing on a surface that was not there before; None if none is seen.
 
-    near: x, y where it was let go; surface_m: the height of what it lies on; height_m: its own, as it was to stand.
+    near: x, y where it was let go; surface_m: the height of what it lies on; height_m: its own, as it was to stand;
+    besides: where other things lie that may have come there since: then the nearest one is meant.
     """
-    return _largest(_new(before, after, near, surface_m, height_m + TALLER_M, within_m), after, surface_m)
+    things = _new(before, after, near, surface_m, height_m + TALLER_M, within_m, besides or ())
+    if besides is not None:
+        things = sorted(things, key=lambda thing: float(np.hypot(*(thing[:, :2] - near).T).min()))[:1]
+    return _largest(things, after, surface_m)
 
 
 def fell(before: Look, after: Look, near: tuple[float, float], height_m: float) -> Vec3 | None:
@@ -111,8 +136,45 @@ def fallen(look: Look, near: tuple[float, float], height_m: float) -> Vec3 | Non
     return min(there, key=lambda middle: math.dist(middle[:2], near), default=None)
 
 
+def joint_seen(look: Look, articulation: Articulation) -> float | None:
+    """Return how far a drawer (m) or fridge's door (rad) is open, by where its front is seen; None if it is not."""
+    points = _door(articulation) if articulation.kind == "fridge" else _front(articulation)
+    best, least = None, 0.0
+    for position in np.arange(0.0, widest(articulation) + 0.001, STEPS[articulation.kind]):
+        off = look.beyond(np.array([link_to_world(articulation, position, point) for point in points]))
+        known = off[~np.isnan(off)]
+        met = np.abs(known[np.abs(known) < PANEL_M])
+        if len(met) < FEWEST or len(met) < MOST * len(known):
+            continue
+        score = len(met) - float(met.mean()) / PANEL_M
+        if score > least:
+            best, least = float(position), score
+    return best
+
+
+def _front(drawer: Articulation) -> list[Vec3]:
+    """Return points across a drawer's front, below its upper edge, which rises above all else of it (link frame)."""
+    front = next(geom for geom in drawer.geoms if geom.name.endswith("/front"))
+    x, half_y, top = front.pos[0] + front.size[0], front.size[1], front.pos[2] + front.size[2]
+    return [(x, side * half_y, top - BELOW_EDGE_M) for side in np.linspace(-0.8, 0.8, 9)]
+
+
+def _door(fridge: Articulation) -> list[Vec3]:
+    """Return points in the middle of a fridge's door, where the head looks (link frame)."""
+    door = next(geom for geom in fridge.geoms if geom.name.endswith("/door"))
+    (x, _, z), (_, half_y, half_z) = door.pos, door.size
+    away = math.copysign(half_y, fridge.handle_pos[1])
+    return [(x, f * away, z + g * half_z) for f in (0.1, 0.3, 0.5, 0.7, 0.9) for g in np.linspace(-0.6, 0.4, 6)]
+
+
 def _new(
-    before: Look, after: Look, near: tuple[float, float], surface_m: float, up_to_m: float, within_m: float
+    before: Look,
+    after: Look,
+    near: tuple[float, float],
+    surface_m: float,
+    up_to_m: float,
+    within_m: float,
+    besides: Sequence[Vec3] = (),
 ) -> list[NDArray[np.float64]]:
     """Return what is seen now and was not there before, up to so high above a surface."""
     seen, known = (
@@ -120,6 +182,8 @@ def _new(
         for points in (after.points(), before.points())
     )
     seen = seen[(seen[:, 2] < surface_m + up_to_m) & (before.beyond(seen) > FREE_M)]
+    for place in besides:
+        seen = seen[np.hypot(*(seen[:, :2] - place[:2]).T) > BESIDE_M]
     return _things(seen[(_apart(seen, known) > KNOWN_M).all(axis=1)])
 
 

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from hab.episodes import Episode, Target, lies_on
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, PLACED_M, object_placed
+from hab.objects import object_model
 from hab.openings import drawn_out, handle_at, rotated
 from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
 from hab.simulator import Simulator
-from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell
+from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_seen
 from planner.problem import ROBOT, Atom, door_atom, goal_name, initial_atoms, is_open, object_name
 from skills.skill import arm_rests
 
@@ -39,6 +40,17 @@ ON_FLOOR_M = 0.05
 """The centre of what has fallen there, until it is seen."""
 SHOVED_M = 0.6
 """What Pick has missed may have been moved so far."""
+THERE_M = 0.12
+"""What has appeared so near to where an object was placed is that."""
+BESIDE_M, ABOVE_M = 0.02, 0.025
+"""The hand takes hold of an object at most so far from it; of what is farther from where it was believed to lie, that is
+another one …"""
+REFUSALS = 3
+"""… unless that has been thought so often before: then the object has been moved."""
+UNSURE_M = 0.03
+"""What lies so near the edge of what counts as placed is rather placed again."""
+DISTURBED_M = 0.35
+"""What the hand has come so near to may not be where it was."""
 OUT_OF_REACH_M = 1.5
 """Nobody gets hold of what lies farther from any place to stand."""
 STATES = ("sensed", "oracle")
@@ -63,8 +75,12 @@ class StateEstimate(Protocol):
     def watch(self) -> None:
         """Take note after a control step."""
 
-    def has_handle(self, skill: str) -> bool:
-        """Whether a call of this skill has left a handle in hand, which is then let go."""
+    @property
+    def wrong_in_hand(self) -> bool:
+        """Whether Pick has just taken another thing than it was sent for: its call ends."""
+
+    def has_to_let_go(self, skill: str) -> bool:
+        """Whether a call of this skill has left a handle in hand, or a wrong thing, which is then let go."""
 
     def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
         """Take note of a call that is over: the skill, what it was about, and whether it ended in time."""
@@ -133,7 +149,7 @@ class _Common:
     def _stands(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
         """`robot_at`: odometry against the place that was driven to; stopped elsewhere twice, it is `hard`. `stuck`:
         the call ran out of time. `arm_out`: the joints."""
-        stood = [atom[1] for atom in self._facts if atom[0] == "robot_at"] if skill == "tuck" else []
+        stood = [atom[1] for atom in self._facts if atom[0] == "robot_at"] if skill in ("tuck", "look") else []
         self._facts = {atom for atom in self._facts if atom[0] not in ("robot_at", "stuck", "arm_out")}
         for name in stood:
             self._set(("robot_at", name, ROBOT), self._is_before(self._place(name)))
@@ -195,18 +211,19 @@ class _Common:
 
     def _taken(self, name: str) -> None:
         """Note that an object lies nowhere: it is in hand."""
-        self._facts = {a for a in self._facts if a[:2] not in (("in", name), ("object_at", name))}
+        self._facts = {a for a in self._facts if a[:2] not in (("in", name), ("object_at", name), ("confirmed", name))}
 
     def _door(self, articulation: Articulation, opened: bool) -> None:
         """Note whether a drawer or fridge is open."""
         for flag in (True, False):
             self._set(door_atom(articulation, flag), opened == flag)
 
-    def _lies(self, name: str, place: Vec3, placed: bool) -> None:
-        """Note where an object lies, in nobody's hand."""
+    def _lies(self, name: str, place: Vec3, placed: bool, seen: bool = False) -> None:
+        """Note where an object lies, in nobody's hand; `seen`: and that it has been seen there (`confirmed`)."""
         target = self._targets[name]
         self.where[name] = place
         self._set(("object_at", name, goal_name(target)), placed)
+        self._set(("confirmed", name, goal_name(target)), placed and seen)
 
 
 class SensedState(_Common):
@@ -215,6 +232,9 @@ class SensedState(_Common):
     def __init__(self, sim: Simulator, episode: Episode, scene: Scene) -> None:
         super().__init__(sim, episode, scene)
         self._skill, self._about, self._carried = "", "", ""
+        self.wrong_in_hand = False
+        self._refused: dict[str, int] = {}
+        """How often another thing was taken than an object."""
         self._offset = np.zeros(3)
         """From the hand to the centre of what it carries, in the hand's axes: where that lay when it was taken."""
         self._gripped: NDArray[np.float64] | None = None
@@ -233,17 +253,31 @@ class SensedState(_Common):
         """Objects on the floor that have not been seen there: how often Navigate has come for them."""
         self._stood: dict[str, tuple[Vec3, float]] = {}
         """Where, and on how high a surface, objects were believed to lie that Pick is taken to have knocked down."""
+        self._doors = [a for a in scene.articulations if self._facts & {door_atom(a, True), door_atom(a, False)}]
+        """Of what holds an object or its goal."""
+        self._empty: dict[str, Look] = {}
+        """What was in view before an object was placed."""
 
     def begin(self, skill: str, arguments: Sequence[str]) -> None:
         self._skill, self._about, self._gripped = skill, arguments[0] if arguments else "", None
+        self.wrong_in_hand = False
         if skill in ("pick", "place"):
             self._looked, self._missed = self._senses.look(), ""
 
     def watch(self) -> None:
         senses = self._senses
+        hand, axes = senses.hand, senses.hand_axes
+        for _, name, goal in [a for a in self._facts if a[0] == "confirmed"]:
+            if math.dist(hand, self.where[name]) < DISTURBED_M:
+                self._facts.discard(("confirmed", name, goal))
         if not senses.holds:
             return
-        hand, axes = senses.hand, senses.hand_axes
+        if self.wrong_in_hand:
+            return
+        if self._skill == "pick" and not self._carried and self._is_another(self._about, hand):
+            self._refused[self._about] = self._refused.get(self._about, 0) + 1
+            self.wrong_in_hand = True
+            return
         if self._skill == "pick" and not self._carried:
             self._carried, self._from = self._about, self.where[self._about]
             offset = axes.T @ (np.asarray(self.where[self._about]) - hand)
@@ -251,9 +285,16 @@ class SensedState(_Common):
             self._offset = offset if float(np.linalg.norm(offset)) < HUNG_M else np.array([IN_HAND_M, 0.0, 0.0])
         self._gripped, self._left = hand, hand + axes @ self._offset
 
-    def has_handle(self, skill: str) -> bool:
-        # What Open ended with; that another skill has taken hold of one, it cannot tell.
-        return skill.startswith("open") and self._senses.holds
+    def _is_another(self, name: str, hand: NDArray[np.float64]) -> bool:
+        """Whether what the hand has taken hold of is too far from where the object was believed to lie to be that."""
+        away = hand - np.asarray(self.where[name])
+        model = object_model(self._targets[name].object)
+        beside = math.hypot(away[0], away[1]) > model.radius_m + BESIDE_M
+        return (beside or away[2] > model.half_height_m + ABOVE_M) and self._refused.get(name, 0) < REFUSALS
+
+    def has_to_let_go(self, skill: str) -> bool:
+        # A handle is what Open ended with; that another skill has taken hold of one, it cannot tell.
+        return (skill.startswith("open") or self.wrong_in_hand) and self._senses.holds
 
     def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
         holds, self._now = self._senses.holds, None
@@ -268,8 +309,11 @@ class SensedState(_Common):
             self._missed = self._about
         if self._missed:
             self._look_for_missed(self._missed)
+        if skill == "look":
+            self._look_after(arguments[0])
         if skill in ("open_cabinet", "open_fridge") and self._gripped is not None:
             self._drew(self._scene.articulation(arguments[0]), ended)
+        self._look_at_doors()
         self._look_for_fallen()
         came_for = arguments[0] if skill == "navigate" and ended else ""
         self._stands(skill, arguments, ended and not self._seeks(came_for))
@@ -291,7 +335,9 @@ class SensedState(_Common):
             self._surface_m[name] = self._scene.receptacle(self._targets[name].goal_receptacle).center[2]
             at = self._seen(name, (x, y), floor=not near)
             lies = at or ((x, y, min(z, goal[2])) if near else (x, y, ON_FLOOR_M))
-            self._lies(name, lies, math.dist(at or (x, y, z), goal) < PLACED_M)
+            assert self._looked is not None
+            self._empty[name] = self._looked
+            self._lies(name, lies, math.dist(at or (x, y, z), goal) < PLACED_M - UNSURE_M, at is not None)
         else:
             under, placed = lies_on(self._scene, (x, y, z)), False
             if under is not None:
@@ -300,8 +346,8 @@ class SensedState(_Common):
                 placed = math.dist((x, y, z), self._targets[name].goal_pos) < PLACED_M
             self._lies(name, (x, y, ON_FLOOR_M if under is None else z), placed)
 
-    def _lies(self, name: str, place: Vec3, placed: bool) -> None:
-        super()._lies(name, place, placed)
+    def _lies(self, name: str, place: Vec3, placed: bool, seen: bool = False) -> None:
+        super()._lies(name, place, placed, seen)
         self._fallen.pop(name, None)
         self._missed = ""
         if place[2] < LOWEST_M:
@@ -325,6 +371,33 @@ class SensedState(_Common):
             self._stood[name] = place, self._surface_m[name]
             self._lies(name, (x, y, ON_FLOOR_M), False)
 
+    def _look_at_doors(self) -> None:
+        """`opened_…`, `closed_…`: the head's camera sees the door or the drawer's front, and how far it is open. A drawer
+        has brought its content along."""
+        for articulation in self._doors:
+            position = joint_seen(self._look(), articulation)
+            if position is not None:
+                self._door(articulation, is_open(articulation, position))
+                self._bring_along(articulation, position)
+
+    def _look_after(self, name: str) -> None:
+        """`confirmed`: where it was placed something is seen that was not there before. Something new beside that is
+        taken to be it; if its place is seen to be empty, it is taken to have fallen to the floor."""
+        goal, (x, y, _) = self._targets[name].goal_pos, self.where[name]
+        others = [place for other, place in self.where.items() if other != name]
+        self._looked = self._empty.get(name, self._look())
+        at = self._seen(name, (x, y), floor=False, besides=others)
+        there = at is not None and math.dist(at[:2], (x, y)) < THERE_M
+        gone = not there and self._look().empty(self.where[name])
+        if gone:
+            at = self._seen(name, (x, y), SHOVED_M, besides=others) or (x, y, ON_FLOOR_M)
+        elif not there:
+            at = None
+        if at is not None:
+            self._lies(name, at, math.dist(at, goal) < PLACED_M - UNSURE_M, not gone)
+        else:
+            self._set(("confirmed", name, goal_name(self._targets[name])), True)
+
     def _look_for_fallen(self) -> None:
         """Correct where objects lie that have fallen to the floor, once the head's camera sees them."""
         for name in sorted(self._fallen):
@@ -346,13 +419,20 @@ class SensedState(_Common):
             self._set(("lost", name), self._fallen[name] > 1)
         return True
 
-    def _seen(self, name: str, near: tuple[float, float], within_m: float = NEAR_M, floor: bool = True) -> Vec3 | None:
+    def _seen(
+        self,
+        name: str,
+        near: tuple[float, float],
+        within_m: float = NEAR_M,
+        floor: bool = True,
+        besides: Sequence[Vec3] | None = None,
+    ) -> Vec3 | None:
         """Return where the head's camera sees an object, on its surface or (`floor`) on the floor, that was not there
-        when the call began."""
+        when the call began, and is none of those that lie `besides`."""
         assert self._looked is not None
         look, surface = self._look(), self._surface_m[name]
         height = self._height(name)
-        at = appeared(self._looked, look, near, surface, height, within_m) if surface > 0.0 else None
+        at = appeared(self._looked, look, near, surface, height, within_m, besides) if surface > 0.0 else None
         return at or (fell(self._looked, look, near, height) if floor else None)
 
     def _height(self, name: str) -> float:
@@ -361,9 +441,12 @@ class SensedState(_Common):
         return 2.0 * (target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2])
 
     def _not_there(self, name: str) -> None:
-        """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut."""
+        """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut, unless its
+        door is seen."""
         for atom in [a for a in self._facts if a[0] == "in" and a[1] == name]:
             articulation = self._scene.articulation(atom[2])
+            if joint_seen(self._look(), articulation) is not None:
+                continue
             self._door(articulation, False)
             if articulation.kind == "cabinet":
                 self.where[name] = self._targets[name].start_pos
@@ -376,10 +459,13 @@ class SensedState(_Common):
         opened = ended or is_open(articulation, joint)
         self._door(articulation, opened)
         if articulation.kind == "cabinet":
-            drawn = joint if is_open(articulation, joint) or not opened else DRAWER_OPEN_M
-            for name, target in self._targets.items():
-                if ("in", name, articulation.name) in self._facts:
-                    self.where[name] = drawn_out(articulation, drawn, target.start_pos)
+            self._bring_along(articulation, joint if is_open(articulation, joint) or not opened else DRAWER_OPEN_M)
+
+    def _bring_along(self, articulation: Articulation, position: float) -> None:
+        """Note where the content of a drawer is that is drawn out so far (m); a fridge's has stayed."""
+        for name, target in self._targets.items():
+            if ("in", name, articulation.name) in self._facts:
+                self.where[name] = drawn_out(articulation, position, target.start_pos)
 
 
 def joint_of(articulation: Articulation, hand: Vec3) -> float:
@@ -406,7 +492,10 @@ class OracleState(_Common):
     def watch(self) -> None:
         pass
 
-    def has_handle(self, skill: str) -> bool:
+    wrong_in_hand = False
+    """It is put back where it was, as another object to be moved."""
+
+    def has_to_let_go(self, skill: str) -> bool:
         return any(self._sim.held == articulation.name for articulation in self._scene.articulations)
 
     def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
@@ -418,7 +507,7 @@ class OracleState(_Common):
                 self._taken(name)
                 continue
             x, y, z = sim.object_pos(target.object).tolist()
-            self._lies(name, (x, y, z), object_placed(sim, target))
+            self._lies(name, (x, y, z), object_placed(sim, target), True)
             self._set(("lost", name), math.dist(sim.nav.nearest_free(x, y), (x, y)) > OUT_OF_REACH_M)
         for articulation in self._scene.articulations:
             if any(atom[0].startswith(("opened", "closed")) and atom[1] == articulation.name for atom in self._facts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from hab.actions import GRIP, Action
 from hab.episodes import Episode, load_scene, make_episode
+from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.openings import handle_at
 from hab.scenario_env import MAX_STEPS
@@ -20,13 +22,15 @@ from hab.simulator import Simulator
 from planner import closed_loop
 from planner.agent import Agent, chain_limits, load_policies, play_episode
 from planner.chain import ChainResult
+from planner.problem import object_name
 from planner.recovery import STUCK_STEPS, Trail, back_off
 from planner.state import OracleState, SensedState, Senses, joint_of
+from planner.task_planner import PlanStep
 from skills.skill import Goal
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-UNTOLD = ("stuck", "arm_out", "hard", "robot_at")
-"""Facts that both estimates read off the same senses."""
+UNTOLD = ("stuck", "arm_out", "hard", "robot_at", "confirmed")
+"""Facts that both estimates read off the same senses, and what has been looked after."""
 
 
 @pytest.fixture
@@ -88,6 +92,36 @@ def test_what_goes_wrong_is_put_right(play: Any, fault: str, least: int) -> None
     """The oracle's Pick itself goes after an object that has been moved."""
     success, placed, _, anew = play(fault, "oracle", 1)
     assert success and placed == 5 and anew >= least
+
+
+def test_what_was_shoved_from_its_place_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While Pick works at another one; were it noticed at once, there would be nothing to look after at the end."""
+    monkeypatch.setattr("planner.state.DISTURBED_M", 100.0)
+    agent, sim = Agent("oracle", replan="sensed"), MujocoSimulator()
+    episode = make_episode("tidy_house", "train", 4)
+    called, shoved = list[str](), list[str]()
+
+    def on_call(label: str, step: PlanStep) -> None:
+        called.append(step.skill)
+
+    def on_step(stage: int, action: Action, achieved: Sequence[bool]) -> None:
+        placed = [target for target in episode.targets if object_placed(sim, target)]
+        if called[-1] == "pick" and placed and not shoved and sim.held == "":
+            x, y, z = sim.object_pos(placed[0].object)
+            surface = sim.scene.receptacle(placed[0].goal_receptacle)
+            left = np.array((-math.sin(surface.yaw), math.cos(surface.yaw)))
+            towards_middle = math.copysign(0.25, left @ (np.array(surface.center[:2]) - (x, y)))
+            at = sim._object_qpos[placed[0].object]
+            sim.data.qpos[at : at + 3] = (*((x, y) + towards_middle * left), z + 0.005)
+            shoved.append(object_name(placed[0]))
+
+    policies = load_policies(agent, "tidy_house")
+    result = play_episode(sim, episode, agent, policies, chain_limits(MAX_STEPS, {}), on_step, on_call)
+    sim.close()
+    (name,) = shoved
+    looks = [row.outcome for row in result.trace if row.skill == "look" and name in row.action]
+    assert looks[0] == "failed" and result.success
+    assert [row.skill for row in result.trace if name in row.action].count("place") == 2
 
 
 def test_a_drawer_that_was_shut_again_is_opened_again(play: Any) -> None:

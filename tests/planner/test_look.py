@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from hab import robot
 from hab.episodes import Episode
-from hab.ray_fans import HEAD_LOOK_DIRECTIONS
-from planner.look import FELL_M, FREE_M, Look, appeared, fallen, fell
+from hab.openings import widest
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS, ends
+from planner.look import FELL_M, FREE_M, Look, appeared, fallen, fell, joint_seen
 from skills import make_env
 
 STARTS = 40
@@ -56,6 +57,23 @@ def test_what_has_been_set_down_is_seen_where_it_lies() -> None:
     assert len(errors) > 0.7 * STARTS
     assert np.median(errors) < 0.02 and np.quantile(errors, 0.9) < 0.06
     assert seen_in_vain <= 0.05 * STARTS
+
+
+def test_doors_and_drawers_are_seen_to_be_open_or_shut() -> None:
+    """From where the skills begin, at positions all over their range; what is not in view is not told."""
+    told = 0
+    for skill in ("open_cabinet", "open_fridge"):
+        for task in start_states(skill, "wide"):
+            sim, articulation = task.sim, task.sim.scene.articulation(task.goal.articulation)
+            for share in (0.0, 0.3, 0.6, 1.0):
+                position = share * widest(articulation)
+                stands = tuple(sim.base.tolist())
+                sim.reset(replace(sim.episode, joints={articulation.name: position}, robot=stands))
+                seen = joint_seen(Look.of(sim), articulation)
+                if seen is not None:
+                    told += 1
+                    assert abs(seen - position) < (0.035 if articulation.kind == "cabinet" else 0.11)
+    assert told > 0.5 * 2 * 4 * STARTS
 
 
 def test_what_has_fallen_to_the_floor_is_found_there() -> None:
@@ -104,9 +122,9 @@ def test_what_fell_is_told_from_the_furniture_that_is_seen_anew() -> None:
     assert count > 5 and found > 0.5 * count
 
 
-def start_states(skill: str) -> Iterator[Any]:
+def start_states(skill: str, starts: str = "near") -> Iterator[Any]:
     """Yield the skill's task at the beginning of one training episode after the other."""
-    env: Any = make_env(skill, "train", starts="near")
+    env: Any = make_env(skill, "train", starts=starts)
     env.reset(seed=0)
     for _ in range(STARTS):
         env.reset()
@@ -117,6 +135,17 @@ def start_states(skill: str) -> Iterator[Any]:
 def moved(episode: Episode, name: str, put: NDArray[np.float64], stands: NDArray[np.float64]) -> Episode:
     objects = {**episode.objects, name: (tuple(put), 0.0)}
     return replace(episode, objects=objects, robot=tuple(stands))
+
+
+def test_a_place_is_empty_if_all_about_it_is_seen_through() -> None:
+    """A wall 2 m ahead; a thing as wide as a finger just beside the place's middle; nothing known of the place."""
+    wall = np.minimum(2.0 / np.maximum(HEAD_LOOK_DIRECTIONS[:, 0], 1e-9), robot.HEAD_SCAN_MAX_M)
+    look = Look(wall, np.zeros(3))
+    place = (float(look.camera[0]) + 1.5, 0.0, float(look.camera[2]))
+    assert look.empty(place) and not look.empty((place[0] + 0.5, 0.0, place[2]))
+    beside = np.hypot(*(ends(look.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS, wall)[:, 1:] - (0.04, place[2])).T)
+    assert not Look(np.where(beside < 0.05, 1.4, wall), look.base).empty(place)
+    assert not Look(np.zeros_like(wall), look.base).empty(place)
 
 
 def test_what_was_hidden_before_has_not_appeared() -> None:

@@ -32,8 +32,9 @@ def world_of(planner: Replanner, atoms: frozenset[Atom]) -> World:
 
 
 def goals_of(planner: Replanner) -> list[Atom]:
-    placed: list[Atom] = [("object_at", object_name(t), goal_name(t)) for t in planner.episode.targets]
-    return [*placed, ("not_holding", ROBOT)]
+    places = [(object_name(t), goal_name(t)) for t in planner.episode.targets]
+    done: list[Atom] = [(fact, *at) for fact in ("object_at", "confirmed") for at in places]
+    return [*done, ("not_holding", ROBOT)]
 
 
 def wander(planner: Replanner, steps: int, seed: int) -> frozenset[Atom]:
@@ -48,6 +49,8 @@ def wander(planner: Replanner, steps: int, seed: int) -> frozenset[Atom]:
         wrong += [("hard", name) for name in (*map(object_name, planner.episode.targets), *planner.containers)]
         if rng.random() < 0.2:
             atoms |= {rng.choice(wrong)}
+        if rng.random() < 0.2:
+            atoms = frozenset(atom for atom in atoms if atom[0] != "confirmed")
     return frozenset(atom for atom in atoms if atom[0] != "was_at")
 
 
