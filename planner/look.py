@@ -141,7 +141,7 @@ def joint_seen(look: Look, articulation: Articulation) -> float | None:
     points = _door(articulation) if articulation.kind == "fridge" else _front(articulation)
     best, least = None, 0.0
     for position in np.arange(0.0, widest(articulation) + 0.001, STEPS[articulation.kind]):
-        off = look.beyond(np.array([link_to_world(articulation, position, point) for point in points]))
+        off = look.beyond(np.array([link_to_world(articulation, float(position), point) for point in points]))
         known = off[~np.isnan(off)]
         met = np.abs(known[np.abs(known) < PANEL_M])
         if len(met) < FEWEST or len(met) < MOST * len(known):

@@ -43,8 +43,8 @@ SHOVED_M = 0.6
 THERE_M = 0.12
 """What has appeared so near to where an object was placed is that."""
 BESIDE_M, ABOVE_M = 0.02, 0.025
-"""The hand takes hold of an object at most so far from it; of what is farther from where it was believed to lie, that is
-another one …"""
+"""The hand takes hold of an object at most so far from it; what it takes hold of farther from where that was believed
+to lie is another one …"""
 REFUSALS = 3
 """… unless that has been thought so often before: then the object has been moved."""
 UNSURE_M = 0.03
@@ -372,8 +372,8 @@ class SensedState(_Common):
             self._lies(name, (x, y, ON_FLOOR_M), False)
 
     def _look_at_doors(self) -> None:
-        """`opened_…`, `closed_…`: the head's camera sees the door or the drawer's front, and how far it is open. A drawer
-        has brought its content along."""
+        """`opened_…`, `closed_…`: the head's camera sees how far the door or the drawer's front has come. A drawer has
+        brought its content along."""
         for articulation in self._doors:
             position = joint_seen(self._look(), articulation)
             if position is not None:

@@ -120,7 +120,7 @@ def test_a_policy_of_pointnav_goes_on_with_flee(
 ) -> None:
     first, second = tmp_path / "pointnav", tmp_path / "flee"
     assert run(["train-nav", "pointnav", "--steps", "128", "--out", str(first), *TINY], monkeypatch) == 0
-    # A rate of next to nothing leaves what was taken over as it was; another seed tells a value's layer that began anew.
+    # A rate of next to nothing leaves what was taken over as it was; with another seed, what begins anew is another.
     again = [*TINY, f"initial_weights={first}", "train.learning_rate=1e-12", "train.seed=7"]
     assert run(["train-nav", "flee", "--steps", "128", "--out", str(second), *again], monkeypatch) == 0
     before, after = load_file(first / "policy.safetensors"), load_file(second / "policy.safetensors")
