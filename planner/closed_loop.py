@@ -154,7 +154,7 @@ class ClosedLoop:
         if self.on_call is not None:
             again = f", attempt {attempt}" if attempt > 1 else ""
             self.on_call(f"{self.calls + 1}{again}" + (f" ({why})" if why == NOT_EXPECTED else ""), step)
-        told = action.name if action.name in (*RECOVERY, "go_round", "look") else step.skill
+        told = action.name if action.name in (*RECOVERY, "go_round", "look", "put_back") else step.skill
         self.state.begin(told, action.arguments)
         if action.name in RECOVERY:
             script = back_off(self.sim, self.trail) if action.name == "back_off" else tuck(self.sim)
@@ -209,7 +209,10 @@ class ClosedLoop:
         if action.name == "go_round":
             place = self.state.where.get(name) or self.planner.place_of(name)
             return PlanStep(str(action), "navigate", Goal(self._round(place), self._in_hand()), "")
-        where, skill = self.state.where, SKILL_OF_ACTION[action.name]
+        where = self.state.where
+        if action.name == "put_back":
+            return PlanStep(str(action), "place", Goal(where[name], self.targets[name].object), "")
+        skill = SKILL_OF_ACTION[action.name]
         if action.name == "pick":
             goal = Goal(where[name], self.targets[name].object)
         elif action.name == "place":

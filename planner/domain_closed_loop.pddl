@@ -87,6 +87,12 @@
       (robot_at ?f ?r) (closed_fridge ?f) (in ?o ?f) (not_holding ?r) (not (stuck ?r)))
     :effect (and (opened_fridge ?f) (not (closed_fridge ?f)) (not (robot_at ?f ?r))))
 
+  ; Where it was taken from, to have the hand free: for a door that is shut after all.
+  (:action put_back
+    :parameters (?o - movable ?r - robot)
+    :precondition (and (holding ?o ?r) (robot_at ?o ?r) (not (stuck ?r)))
+    :effect (and (not_holding ?r) (not (holding ?o ?r)) (not (robot_at ?o ?r))))
+
   ; Look whether what was placed is there still.
   (:action look
     :parameters (?o - movable ?g - goal ?r - robot)

@@ -79,6 +79,14 @@ class Look:
         met = (self.ranges > 0.0) & (self.ranges < 0.999 * robot.HEAD_SCAN_MAX_M)
         return ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS[met], self.ranges[met])
 
+    def without(self, places: Sequence[Vec3]) -> Look:
+        """Return the look as if there had been nothing at some places (m, world)."""
+        met = ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS, self.ranges)
+        gone = np.zeros(len(met), bool)
+        for place in places:
+            gone |= (np.linalg.norm(met - place, axis=1) < BESIDE_M) & (self.ranges > 0.0)
+        return Look(np.where(gone, robot.HEAD_SCAN_MAX_M, self.ranges), self.base)
+
     def empty(self, place: Vec3) -> bool:
         """Whether there is nothing at a place (m, world), nor beside it."""
         return bool((self.beyond(np.array(place) + AROUND) > FREE_M).all())

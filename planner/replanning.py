@@ -31,6 +31,7 @@ CALL_STEPS = {
     "open_cab": 250.0,
     "open_fridge": 250.0,
     "go_round": 200.0,
+    "put_back": 400.0,
     "look": 1.0,
     "back_off": 60.0,
     "tuck": 30.0,

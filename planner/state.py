@@ -8,7 +8,8 @@ bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -226,6 +227,14 @@ class _Common:
         self._set(("confirmed", name, goal_name(target)), placed and seen)
 
 
+@dataclass(frozen=True)
+class Memory:
+    """A look, and where objects were believed to lie then."""
+
+    look: Look
+    where: Mapping[str, Vec3]
+
+
 class SensedState(_Common):
     """Facts from the robot's own senses; each is said where it is set."""
 
@@ -255,13 +264,15 @@ class SensedState(_Common):
         """Where, and on how high a surface, objects were believed to lie that Pick is taken to have knocked down."""
         self._doors = [a for a in scene.articulations if self._facts & {door_atom(a, True), door_atom(a, False)}]
         """Of what holds an object or its goal."""
-        self._empty: dict[str, Look] = {}
+        self._met: dict[str, Memory] = {}
+        """By object, what was in view when it was seen last where it was believed to lie."""
+        self._empty: dict[str, Memory] = {}
         """What was in view before an object was placed."""
 
     def begin(self, skill: str, arguments: Sequence[str]) -> None:
         self._skill, self._about, self._gripped = skill, arguments[0] if arguments else "", None
         self.wrong_in_hand = False
-        if skill in ("pick", "place"):
+        if skill in ("pick", "place", "put_back"):
             self._looked, self._missed = self._senses.look(), ""
 
     def watch(self) -> None:
@@ -307,6 +318,9 @@ class SensedState(_Common):
             self._let_go_of(self._carried)
         elif skill == "pick":
             self._missed = self._about
+            if self.where[self._about][2] < LOWEST_M:
+                self._fallen[self._about] = 0  # it may have rolled on
+        self._look_about()
         if self._missed:
             self._look_for_missed(self._missed)
         if skill == "look":
@@ -336,13 +350,14 @@ class SensedState(_Common):
             at = self._seen(name, (x, y), floor=not near)
             lies = at or ((x, y, min(z, goal[2])) if near else (x, y, ON_FLOOR_M))
             assert self._looked is not None
-            self._empty[name] = self._looked
+            self._empty[name] = Memory(self._looked, dict(self.where))
             self._lies(name, lies, math.dist(at or (x, y, z), goal) < PLACED_M - UNSURE_M, at is not None)
         else:
             under, placed = lies_on(self._scene, (x, y, z)), False
             if under is not None:
                 self._surface_m[name] = under.center[2]
-                z = under.center[2] + self._height(name) / 2.0
+                seen = self._seen(name, (x, y), floor=False) if self._skill == "put_back" else None
+                x, y, z = seen or (x, y, under.center[2] + self._height(name) / 2.0)
                 placed = math.dist((x, y, z), self._targets[name].goal_pos) < PLACED_M
             self._lies(name, (x, y, ON_FLOOR_M if under is None else z), placed)
 
@@ -371,6 +386,19 @@ class SensedState(_Common):
             self._stood[name] = place, self._surface_m[name]
             self._lies(name, (x, y, ON_FLOOR_M), False)
 
+    def _look_about(self) -> None:
+        """An object that was seen where it was believed to lie, on open furniture or the floor, and is not there any
+        more, lies where something has appeared since, beside or below."""
+        inside = {atom[1] for atom in self._facts if atom[0] == "in"}
+        for name in [n for n in self.where if n not in inside and n not in self._fallen and n != self._carried]:
+            place, look = self.where[name], self._look()
+            if abs(look.beyond(np.array([place]))[0]) < THERE_M:
+                self._met[name] = Memory(look, dict(self.where))
+            elif (then := self._met.get(name, self._empty.get(name))) and look.empty(place):
+                at = self._moved(name, then)
+                if at is not None:
+                    self._lies(name, at, math.dist(at, self._targets[name].goal_pos) < PLACED_M - UNSURE_M, True)
+
     def _look_at_doors(self) -> None:
         """`opened_…`, `closed_…`: the head's camera sees how far the door or the drawer's front has come. A drawer has
         brought its content along."""
@@ -384,13 +412,12 @@ class SensedState(_Common):
         """`confirmed`: where it was placed something is seen that was not there before. Something new beside that is
         taken to be it; if its place is seen to be empty, it is taken to have fallen to the floor."""
         goal, (x, y, _) = self._targets[name].goal_pos, self.where[name]
-        others = [place for other, place in self.where.items() if other != name]
-        self._looked = self._empty.get(name, self._look())
-        at = self._seen(name, (x, y), floor=False, besides=others)
+        then = self._empty.get(name, Memory(self._look(), self.where))
+        at = self._moved(name, then, NEAR_M)
         there = at is not None and math.dist(at[:2], (x, y)) < THERE_M
         gone = not there and self._look().empty(self.where[name])
         if gone:
-            at = self._seen(name, (x, y), SHOVED_M, besides=others) or (x, y, ON_FLOOR_M)
+            at = self._moved(name, then) or (x, y, ON_FLOOR_M)
         elif not there:
             at = None
         if at is not None:
@@ -425,15 +452,36 @@ class SensedState(_Common):
         near: tuple[float, float],
         within_m: float = NEAR_M,
         floor: bool = True,
-        besides: Sequence[Vec3] | None = None,
     ) -> Vec3 | None:
         """Return where the head's camera sees an object, on its surface or (`floor`) on the floor, that was not there
-        when the call began, and is none of those that lie `besides`."""
+        when the call began."""
         assert self._looked is not None
-        look, surface = self._look(), self._surface_m[name]
-        height = self._height(name)
-        at = appeared(self._looked, look, near, surface, height, within_m, besides) if surface > 0.0 else None
+        look, surface, height = self._look(), self._surface_m[name], self._height(name)
+        at = appeared(self._looked, look, near, surface, height, within_m) if surface > 0.0 else None
         return at or (fell(self._looked, look, near, height) if floor else None)
+
+    def _moved(self, name: str, then: Memory, within_m: float = SHOVED_M) -> Vec3 | None:
+        """Return where the camera sees an object that was not there `then`, on its surface, another one or the floor.
+        The others may have been moved since, too."""
+        x, y, _ = self.where[name]
+        others = {n: place for n, place in self.where.items() if n != name}
+        before = then.look.without([place for n, place in then.where.items() if others.get(n, place) != place])
+        height, own = self._height(name), self._surface_m[name]
+        for surface in sorted(self._surfaces_at(x, y, within_m), key=lambda z: abs(z - own)):
+            at = appeared(before, self._look(), (x, y), surface, height, within_m, [*others.values()])
+            if at is not None:
+                self._surface_m[name] = surface
+                return at
+        return fell(before, self._look(), (x, y), height)
+
+    def _surfaces_at(self, x: float, y: float, within_m: float) -> set[float]:
+        """Return how high the furniture is on which something may lie that is so near to a place (m)."""
+        found = set()
+        for r in self._scene.receptacles:
+            ahead, left = np.abs(rotated(-r.yaw, np.array((x, y)) - r.center[:2])) - r.half_extents
+            if not r.articulation and math.hypot(max(ahead, 0.0), max(left, 0.0)) < within_m:
+                found.add(r.center[2])
+        return found
 
     def _height(self, name: str) -> float:
         """Return how high an object stands, or lies, where the episode says that it starts (m)."""

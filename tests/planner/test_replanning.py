@@ -50,6 +50,9 @@ def wander(planner: Replanner, steps: int, seed: int) -> frozenset[Atom]:
         if rng.random() < 0.2:
             atoms |= {rng.choice(wrong)}
         if rng.random() < 0.2:
+            fell_shut = [atom for atom in sorted(atoms) if atom[0].startswith("opened") and rng.random() < 0.5]
+            atoms = (atoms - {*fell_shut}) | {(f[0].replace("opened", "closed"), f[1]) for f in fell_shut}
+        if rng.random() < 0.2:
             atoms = frozenset(atom for atom in atoms if atom[0] != "confirmed")
     return frozenset(atom for atom in atoms if atom[0] != "was_at")
 
@@ -138,6 +141,17 @@ def test_an_arm_that_is_not_quite_at_rest_works_where_the_robot_stands() -> None
     before: list[Atom] = [("robot_at", target, ROBOT), ("arm_out", ROBOT)]
     plan = plan_from(planner, frozenset([*initial_atoms(planner.episode, planner.scene), *before])) or []
     assert [a.name for a in plan[:2]] == ["pick", "tuck"]
+
+
+def test_with_a_full_hand_before_a_shut_door_the_object_is_put_back_first() -> None:
+    planner = next(p for p in (planner_of("prepare_groceries", i) for i in range(3)) if p.containers)
+    target = next(t for t in planner.episode.targets if planner.scene.receptacle(t.goal_receptacle).articulation)
+    name, fridge = object_name(target), planner.scene.receptacle(target.goal_receptacle).articulation
+    gone = {("not_holding", ROBOT), ("opened_fridge", fridge)}
+    now: list[Atom] = [("holding", name, ROBOT), ("closed_fridge", fridge)]
+    plan = plan_from(planner, (frozenset(initial_atoms(planner.episode, planner.scene)) - gone) | {*now}) or []
+    about = [a.name for a in plan if name in a.arguments and a.name != "nav" or a.name == "open_fridge"]
+    assert about.index("put_back") < about.index("open_fridge") < about.index("pick") < about.index("place")
 
 
 def test_without_the_object_there_is_no_plan() -> None:
