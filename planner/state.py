@@ -392,7 +392,7 @@ class SensedState(_Common):
         inside = {atom[1] for atom in self._facts if atom[0] == "in"}
         for name in [n for n in self.where if n not in inside and n not in self._fallen and n != self._carried]:
             place, look = self.where[name], self._look()
-            if abs(look.beyond(np.array([place]))[0]) < THERE_M:
+            if -THERE_M < look.beyond(np.array([place]))[0] < FREE_M:
                 self._met[name] = Memory(look, dict(self.where))
             elif (then := self._met.get(name, self._empty.get(name))) and look.empty(place):
                 at = self._moved(name, then)
