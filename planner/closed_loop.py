@@ -19,7 +19,8 @@ from planner.chain import SUCCESS, TOO_MUCH_FORCE, ChainResult, Limits, OnCall, 
 from planner.problem import ROBOT, Atom, goal_name, object_name
 from planner.recovery import Trail, back_off, tuck
 from planner.replanning import Action, Replanner
-from planner.state import OracleState, SensedState, StateEstimate
+from planner.sensed import SensedState
+from planner.state import OracleState, StateEstimate
 from planner.task_planner import SKILL_OF_ACTION, PlanStep
 from skills.skill import Goal, SkillPolicy, SkillSpec
 

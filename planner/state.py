@@ -1,57 +1,32 @@
 """What the closed loop believes of the world: the domain's facts and where things are, after each call of a skill.
 
-`SensedState` reads what a robot has: its odometry, its joints, whether the suction holds anything, and what it was told
-of the episode (where objects start and belong, which doors are shut). `OracleState` reads the simulator: the upper
-bound.
+`SensedState` (planner/sensed.py) reads what a robot has: its odometry, its joints, whether the suction holds anything,
+its depth camera, and what it was told of the episode (where objects start and belong, which doors are shut).
+`OracleState` reads the simulator: the upper bound.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.episodes import Episode, Target, lies_on
-from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, PLACED_M, object_placed
-from hab.objects import object_model
-from hab.openings import drawn_out, handle_at, rotated
-from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
+from hab.episodes import Episode, Target
+from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, object_placed
+from hab.openings import handle_at
+from hab.scene import Articulation, Scene, Vec3
 from hab.simulator import Simulator
-from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_seen
+from planner.look import Look
 from planner.problem import ROBOT, Atom, door_atom, goal_name, initial_atoms, is_open, object_name
 from skills.skill import arm_rests
 
 ARRIVED_M, ARRIVED_RAD = NAV_DISTANCE_M + 0.5, NAV_ANGLE_RAD + 0.35
 """Where Navigate is taken to have arrived: it stops where the next skill can do with a little more."""
-HUNG_M = 0.30
-"""An object's centre is at most so far from the hand that holds it."""
-IN_HAND_M = 0.05
-"""… and about so far before it, where nothing better is known."""
-ON_THE_SAME_M = 0.4
-"""What is set down so near its goal lies on the same surface."""
 HARD_TRIES = 2
 """So many calls of a skill to no avail, and it is tried another way."""
-LOWEST_M = 0.25
-"""What lies lower is on the floor."""
-ON_FLOOR_M = 0.05
-"""The centre of what has fallen there, until it is seen."""
-SHOVED_M = 0.6
-"""What Pick has missed may have been moved so far."""
-THERE_M = 0.12
-"""What has appeared so near to where an object was placed is that."""
-BESIDE_M, ABOVE_M = 0.02, 0.025
-"""The hand takes hold of an object at most so far from it; what it takes hold of farther from where that was believed
-to lie is another one …"""
-REFUSALS = 3
-"""… unless that has been thought so often before: then the object has been moved."""
-UNSURE_M = 0.03
-"""What lies so near the edge of what counts as placed is rather placed again."""
-DISTURBED_M = 0.35
-"""What the hand has come so near to may not be where it was."""
 OUT_OF_REACH_M = 1.5
 """Nobody gets hold of what lies farther from any place to stand."""
 STATES = ("sensed", "oracle")
@@ -123,7 +98,7 @@ class Senses:
         return Look.of(self._sim)
 
 
-class _Common:
+class CommonState:
     """What both estimates keep alike: where the robot stands and how its last call ended."""
 
     def __init__(self, sim: Simulator, episode: Episode, scene: Scene) -> None:
@@ -227,307 +202,7 @@ class _Common:
         self._set(("confirmed", name, goal_name(target)), placed and seen)
 
 
-@dataclass(frozen=True)
-class Memory:
-    """A look, and where objects were believed to lie then."""
-
-    look: Look
-    where: Mapping[str, Vec3]
-
-
-class SensedState(_Common):
-    """Facts from the robot's own senses; each is said where it is set."""
-
-    def __init__(self, sim: Simulator, episode: Episode, scene: Scene) -> None:
-        super().__init__(sim, episode, scene)
-        self._skill, self._about, self._carried = "", "", ""
-        self.wrong_in_hand = False
-        self._refused: dict[str, int] = {}
-        """How often another thing was taken than an object."""
-        self._offset = np.zeros(3)
-        """From the hand to the centre of what it carries, in the hand's axes: where that lay when it was taken."""
-        self._gripped: NDArray[np.float64] | None = None
-        """Where the hand last held anything in this call; … and what it carries was (m, world)."""
-        self._left: NDArray[np.float64] | None = None
-        self._from: Vec3 = (0.0, 0.0, 0.0)
-        """Where what it carries was taken from (m, world)."""
-        self._looked: Look | None = None
-        """What was in view when the last call of Pick or Place began."""
-        self._now: Look | None = None
-        self._missed = ""
-        """What Pick was sent for and has not brought, while its place has not been seen since."""
-        self._surface_m = {n: scene.receptacle(t.start_receptacle).center[2] for n, t in self._targets.items()}
-        """Height of what an object lies on."""
-        self._fallen: dict[str, int] = {}
-        """Objects on the floor that have not been seen there: how often Navigate has come for them."""
-        self._stood: dict[str, tuple[Vec3, float]] = {}
-        """Where, and on how high a surface, objects were believed to lie that Pick is taken to have knocked down."""
-        self._doors = [a for a in scene.articulations if self._facts & {door_atom(a, True), door_atom(a, False)}]
-        """Of what holds an object or its goal."""
-        self._met: dict[str, Memory] = {}
-        """By object, what was in view when it was seen last where it was believed to lie."""
-        self._empty: dict[str, Memory] = {}
-        """What was in view before an object was placed."""
-
-    def begin(self, skill: str, arguments: Sequence[str]) -> None:
-        self._skill, self._about, self._gripped = skill, arguments[0] if arguments else "", None
-        self.wrong_in_hand = False
-        if skill in ("pick", "place", "put_back"):
-            self._looked, self._missed = self._senses.look(), ""
-
-    def watch(self) -> None:
-        senses = self._senses
-        hand, axes = senses.hand, senses.hand_axes
-        for _, name, goal in [a for a in self._facts if a[0] == "confirmed"]:
-            if math.dist(hand, self.where[name]) < DISTURBED_M:
-                self._facts.discard(("confirmed", name, goal))
-        if not senses.holds:
-            return
-        if self.wrong_in_hand:
-            return
-        if self._skill == "pick" and not self._carried and self._is_another(self._about, hand):
-            self._refused[self._about] = self._refused.get(self._about, 0) + 1
-            self.wrong_in_hand = True
-            return
-        if self._skill == "pick" and not self._carried:
-            self._carried, self._from = self._about, self.where[self._about]
-            offset = axes.T @ (np.asarray(self.where[self._about]) - hand)
-            # Taken that far from where it was believed to lie, it was not there.
-            self._offset = offset if float(np.linalg.norm(offset)) < HUNG_M else np.array([IN_HAND_M, 0.0, 0.0])
-        self._gripped, self._left = hand, hand + axes @ self._offset
-
-    def _is_another(self, name: str, hand: NDArray[np.float64]) -> bool:
-        """Whether what the hand has taken hold of is too far from where the object was believed to lie to be that."""
-        away = hand - np.asarray(self.where[name])
-        model = object_model(self._targets[name].object)
-        beside = math.hypot(away[0], away[1]) > model.radius_m + BESIDE_M
-        return (beside or away[2] > model.half_height_m + ABOVE_M) and self._refused.get(name, 0) < REFUSALS
-
-    def has_to_let_go(self, skill: str) -> bool:
-        # A handle is what Open ended with; that another skill has taken hold of one, it cannot tell.
-        return (skill.startswith("open") or self.wrong_in_hand) and self._senses.holds
-
-    def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
-        holds, self._now = self._senses.holds, None
-        if self._carried and holds:
-            # `holding`: the suction holds something, which is taken to be what the hand was sent for.
-            name = self._carried
-            self._hold(name)
-            self._taken(name)
-        elif self._carried:
-            self._let_go_of(self._carried)
-        elif skill == "pick":
-            self._missed = self._about
-            if self.where[self._about][2] < LOWEST_M:
-                self._fallen[self._about] = 0  # it may have rolled on
-        self._look_about()
-        if self._missed:
-            self._look_for_missed(self._missed)
-        if skill == "look":
-            self._look_after(arguments[0])
-        if skill in ("open_cabinet", "open_fridge") and self._gripped is not None:
-            self._drew(self._scene.articulation(arguments[0]), ended)
-        self._look_at_doors()
-        self._look_for_fallen()
-        came_for = arguments[0] if skill == "navigate" and ended else ""
-        self._stands(skill, arguments, ended and not self._seeks(came_for))
-
-    def _let_go_of(self, name: str) -> None:
-        """`object_at`: what was carried is within 0.15 m of its goal, where the head's camera sees something new, or,
-        if it sees nothing new, was there when the suction's hold ended. Elsewhere it is taken to lie on what is below:
-        the furniture that the hand was over, or the floor."""
-        assert self._left is not None
-        self._hold("")
-        self._carried = ""
-        self._stood.pop(name, None)
-        x, y, z = self._left.tolist()
-        if self._skill == "pick":
-            self._lies(name, self._seen(name, (x, y)) or (x, y, self._from[2]), False)
-        elif self._skill == "place":
-            goal = self._targets[name].goal_pos
-            near = math.dist((x, y), goal[:2]) < ON_THE_SAME_M
-            self._surface_m[name] = self._scene.receptacle(self._targets[name].goal_receptacle).center[2]
-            at = self._seen(name, (x, y), floor=not near)
-            lies = at or ((x, y, min(z, goal[2])) if near else (x, y, ON_FLOOR_M))
-            assert self._looked is not None
-            self._empty[name] = Memory(self._looked, dict(self.where))
-            self._lies(name, lies, math.dist(at or (x, y, z), goal) < PLACED_M - UNSURE_M, at is not None)
-        else:
-            under, placed = lies_on(self._scene, (x, y, z)), False
-            if under is not None:
-                self._surface_m[name] = under.center[2]
-                seen = self._seen(name, (x, y), floor=False) if self._skill == "put_back" else None
-                x, y, z = seen or (x, y, under.center[2] + self._height(name) / 2.0)
-                placed = math.dist((x, y, z), self._targets[name].goal_pos) < PLACED_M
-            self._lies(name, (x, y, ON_FLOOR_M if under is None else z), placed)
-
-    def _lies(self, name: str, place: Vec3, placed: bool, seen: bool = False) -> None:
-        super()._lies(name, place, placed, seen)
-        self._fallen.pop(name, None)
-        self._missed = ""
-        if place[2] < LOWEST_M:
-            self._fallen[name], self._surface_m[name] = 0, 0.0
-            self._facts = {a for a in self._facts if a[:2] != ("in", name)}
-
-    def _look(self) -> Look:
-        """Return what is in view now that the call is over: looked at once."""
-        self._now = self._now or self._senses.look()
-        return self._now
-
-    def _look_for_missed(self, name: str) -> None:
-        """Pick has ended with an empty hand: once the head's camera sees that the object's place is empty, it lies
-        where something has appeared beside or below that, or else, unless it was sought there in vain, on the floor."""
-        x, y, _ = place = self.where[name]
-        if not self._look().beyond(np.array([place]))[0] > FREE_M:
-            return
-        if (at := self._seen(name, (x, y), SHOVED_M)) is not None:
-            self._lies(name, at, False)
-        elif name not in self._stood:
-            self._stood[name] = place, self._surface_m[name]
-            self._lies(name, (x, y, ON_FLOOR_M), False)
-
-    def _look_about(self) -> None:
-        """An object that was seen where it was believed to lie, on open furniture or the floor, and is not there any
-        more, lies where something has appeared since, beside or below."""
-        inside = {atom[1] for atom in self._facts if atom[0] == "in"}
-        for name in [n for n in self.where if n not in inside and n not in self._fallen and n != self._carried]:
-            place, look = self.where[name], self._look()
-            if -THERE_M < look.beyond(np.array([place]))[0] < FREE_M:
-                self._met[name] = Memory(look, dict(self.where))
-            elif (then := self._met.get(name, self._empty.get(name))) and look.empty(place):
-                at = self._moved(name, then)
-                if at is not None:
-                    self._lies(name, at, math.dist(at, self._targets[name].goal_pos) < PLACED_M - UNSURE_M, True)
-
-    def _look_at_doors(self) -> None:
-        """`opened_…`, `closed_…`: the head's camera sees how far the door or the drawer's front has come. A drawer has
-        brought its content along."""
-        for articulation in self._doors:
-            position = joint_seen(self._look(), articulation)
-            if position is not None:
-                self._door(articulation, is_open(articulation, position))
-                self._bring_along(articulation, position)
-
-    def _look_after(self, name: str) -> None:
-        """`confirmed`: where it was placed something is seen that was not there before. Something new beside that is
-        taken to be it; if its place is seen to be empty, it is taken to have fallen to the floor."""
-        goal, (x, y, _) = self._targets[name].goal_pos, self.where[name]
-        then = self._empty.get(name, Memory(self._look(), self.where))
-        at = self._moved(name, then, NEAR_M)
-        there = at is not None and math.dist(at[:2], (x, y)) < THERE_M
-        gone = not there and self._look().empty(self.where[name])
-        if gone:
-            at = self._moved(name, then) or (x, y, ON_FLOOR_M)
-        elif not there:
-            at = None
-        if at is not None:
-            self._lies(name, at, math.dist(at, goal) < PLACED_M - UNSURE_M, not gone)
-        else:
-            self._set(("confirmed", name, goal_name(self._targets[name])), True)
-
-    def _look_for_fallen(self) -> None:
-        """Correct where objects lie that have fallen to the floor, once the head's camera sees them."""
-        for name in sorted(self._fallen):
-            if (at := fallen(self._look(), self.where[name][:2], self._height(name))) is not None:
-                self.where[name] = at
-                del self._fallen[name]
-
-    def _seeks(self, name: str) -> bool:
-        """Whether Navigate has come for what has fallen and is not to be seen from there: the first time the robot
-        backs off, as if it were `stuck`, and looks from there; then it is `lost`, or has not fallen after all."""
-        if name not in self._fallen:
-            return False
-        self._fallen[name] += 1
-        if self._fallen[name] > 1 and name in self._stood:
-            place, surface = self._stood[name]
-            self._lies(name, place, False)
-            self._surface_m[name] = surface
-        else:
-            self._set(("lost", name), self._fallen[name] > 1)
-        return True
-
-    def _seen(
-        self,
-        name: str,
-        near: tuple[float, float],
-        within_m: float = NEAR_M,
-        floor: bool = True,
-    ) -> Vec3 | None:
-        """Return where the head's camera sees an object, on its surface or (`floor`) on the floor, that was not there
-        when the call began."""
-        assert self._looked is not None
-        look, surface, height = self._look(), self._surface_m[name], self._height(name)
-        at = appeared(self._looked, look, near, surface, height, within_m) if surface > 0.0 else None
-        return at or (fell(self._looked, look, near, height) if floor else None)
-
-    def _moved(self, name: str, then: Memory, within_m: float = SHOVED_M) -> Vec3 | None:
-        """Return where the camera sees an object that was not there `then`, on its surface, another one or the floor.
-        The others may have been moved since, too."""
-        x, y, _ = self.where[name]
-        others = {n: place for n, place in self.where.items() if n != name}
-        before = then.look.without([place for n, place in then.where.items() if others.get(n, place) != place])
-        height, own = self._height(name), self._surface_m[name]
-        for surface in sorted(self._surfaces_at(x, y, within_m), key=lambda z: abs(z - own)):
-            at = appeared(before, self._look(), (x, y), surface, height, within_m, [*others.values()])
-            if at is not None:
-                self._surface_m[name] = surface
-                return at
-        return fell(before, self._look(), (x, y), height)
-
-    def _surfaces_at(self, x: float, y: float, within_m: float) -> set[float]:
-        """Return how high the furniture is on which something may lie that is so near to a place (m)."""
-        found = set()
-        for r in self._scene.receptacles:
-            ahead, left = np.abs(rotated(-r.yaw, np.array((x, y)) - r.center[:2])) - r.half_extents
-            if not r.articulation and math.hypot(max(ahead, 0.0), max(left, 0.0)) < within_m:
-                found.add(r.center[2])
-        return found
-
-    def _height(self, name: str) -> float:
-        """Return how high an object stands, or lies, where the episode says that it starts (m)."""
-        target = self._targets[name]
-        return 2.0 * (target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2])
-
-    def _not_there(self, name: str) -> None:
-        """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut, unless its
-        door is seen."""
-        for atom in [a for a in self._facts if a[0] == "in" and a[1] == name]:
-            articulation = self._scene.articulation(atom[2])
-            if joint_seen(self._look(), articulation) is not None:
-                continue
-            self._door(articulation, False)
-            if articulation.kind == "cabinet":
-                self.where[name] = self._targets[name].start_pos
-
-    def _drew(self, articulation: Articulation, ended: bool) -> None:
-        """`opened_…`: the call has had the handle and ended by its own rule, or the hand has come far enough with it.
-        (A policy may let go early and push on.) A drawer brings its content along."""
-        assert self._gripped is not None
-        joint = joint_of(articulation, tuple(self._gripped.tolist()))
-        opened = ended or is_open(articulation, joint)
-        self._door(articulation, opened)
-        if articulation.kind == "cabinet":
-            self._bring_along(articulation, joint if is_open(articulation, joint) or not opened else DRAWER_OPEN_M)
-
-    def _bring_along(self, articulation: Articulation, position: float) -> None:
-        """Note where the content of a drawer is that is drawn out so far (m); a fridge's has stayed."""
-        for name, target in self._targets.items():
-            if ("in", name, articulation.name) in self._facts:
-                self.where[name] = drawn_out(articulation, position, target.start_pos)
-
-
-def joint_of(articulation: Articulation, hand: Vec3) -> float:
-    """Return the position (m or rad) of a joint whose handle is where the hand is (m, world)."""
-    local = rotated(-articulation.yaw, np.asarray(hand[:2]) - np.asarray(articulation.pos[:2]))
-    if articulation.kind != "fridge":
-        return max(0.0, float(local[0]) - articulation.handle_pos[0])
-    anchor = np.asarray(articulation.anchor[:2])
-    shut, now = np.asarray(articulation.handle_pos[:2]) - anchor, local - anchor
-    turned = math.atan2(now[1], now[0]) - math.atan2(shut[1], shut[0])
-    return max(0.0, math.remainder(turned, math.tau) * math.copysign(1.0, articulation.axis[2]))
-
-
-class OracleState(_Common):
+class OracleState(CommonState):
     """Facts from the simulator: what is in hand, where objects lie, how far doors are open."""
 
     def __init__(self, sim: Simulator, episode: Episode, scene: Scene) -> None:

@@ -24,7 +24,8 @@ from planner.agent import Agent, chain_limits, load_policies, play_episode
 from planner.chain import ChainResult
 from planner.problem import object_name
 from planner.recovery import STUCK_STEPS, Trail, back_off
-from planner.state import OracleState, SensedState, Senses, joint_of
+from planner.sensed import SensedState, joint_of
+from planner.state import OracleState, Senses
 from planner.task_planner import PlanStep
 from skills.skill import Goal
 
@@ -96,7 +97,7 @@ def test_what_goes_wrong_is_put_right(play: Any, fault: str, least: int) -> None
 
 def test_what_was_shoved_from_its_place_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """While Pick works at another one; were it noticed at once, there would be nothing to look after at the end."""
-    monkeypatch.setattr("planner.state.DISTURBED_M", 100.0)
+    monkeypatch.setattr("planner.sensed.DISTURBED_M", 100.0)
     agent, sim = Agent("oracle", replan="sensed"), MujocoSimulator()
     episode = make_episode("tidy_house", "train", 4)
     called, shoved = list[str](), list[str]()

@@ -16,7 +16,7 @@ from hab.openings import widest
 from hab.ray_fans import HEAD_LOOK_DIRECTIONS, ends
 from planner.look import FELL_M, FREE_M, Look, appeared, fallen, fell, joint_seen
 from planner.problem import object_name
-from planner.state import SensedState
+from planner.sensed import SensedState
 from skills import make_env
 
 STARTS = 40
