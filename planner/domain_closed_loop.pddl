@@ -96,7 +96,7 @@
   ; Look whether what was placed is there still.
   (:action look
     :parameters (?o - movable ?g - goal ?r - robot)
-    :precondition (and (object_at ?o ?g) (robot_at ?g ?r) (not (confirmed ?o ?g)))
+    :precondition (and (object_at ?o ?g) (robot_at ?g ?r))
     :effect (confirmed ?o ?g))
 
   ; Another way: first to another side of it.

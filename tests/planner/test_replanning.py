@@ -154,6 +154,15 @@ def test_with_a_full_hand_before_a_shut_door_the_object_is_put_back_first() -> N
     assert about.index("put_back") < about.index("open_fridge") < about.index("pick") < about.index("place")
 
 
+def test_what_has_been_seen_on_the_way_can_still_be_looked_after() -> None:
+    """A plan goes on although more has been confirmed meanwhile than it had expected."""
+    planner = planner_of("tidy_house", 1)
+    at = object_name(planner.episode.targets[0]), goal_name(planner.episode.targets[0])
+    atoms = {*initial_atoms(planner.episode, planner.scene), ("object_at", *at), ("robot_at", at[1], ROBOT)}
+    for known in (atoms, atoms | {("confirmed", *at)}):
+        assert ("confirmed", *at) in planner.expected(known, Action("look", (*at, ROBOT)))
+
+
 def test_without_the_object_there_is_no_plan() -> None:
     planner = planner_of("tidy_house", 1)
     lost: Atom = ("lost", object_name(planner.episode.targets[2]))
