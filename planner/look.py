@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hab import robot
 from hab.openings import link_to_world, rotated, widest
 from hab.ray_fans import HEAD_LOOK_DIRECTIONS, ends
-from hab.scene import Articulation, Vec3
+from hab.scene import Articulation, Geom, Vec3
 from hab.simulator import Simulator
 
 NEAR_M = 0.25
@@ -145,8 +145,13 @@ def fallen(look: Look, near: tuple[float, float], height_m: float) -> Vec3 | Non
 
 
 def joint_seen(look: Look, articulation: Articulation) -> float | None:
-    """Return how far a drawer (m) or fridge's door (rad) is open, by where its front is seen; None if it is not."""
-    points = _door(articulation) if articulation.kind == "fridge" else _front(articulation)
+    """Return how far a drawer (m) or fridge's door (rad) is open, by where its front is seen; None if it is not, or of
+    furniture whose fronts are not known (HAB's own, of which there is a box about the whole)."""
+    name = f"{articulation.name}/{'door' if articulation.kind == 'fridge' else 'front'}"
+    front = next((geom for geom in articulation.geoms if geom.name == name), None)
+    if front is None:
+        return None
+    points = _door(front, articulation.handle_pos[1]) if articulation.kind == "fridge" else _front(front)
     best, least = None, 0.0
     for position in np.arange(0.0, widest(articulation) + 0.001, STEPS[articulation.kind]):
         off = look.beyond(np.array([link_to_world(articulation, float(position), point) for point in points]))
@@ -160,18 +165,16 @@ def joint_seen(look: Look, articulation: Articulation) -> float | None:
     return best
 
 
-def _front(drawer: Articulation) -> list[Vec3]:
+def _front(front: Geom) -> list[Vec3]:
     """Return points across a drawer's front, below its upper edge, which rises above all else of it (link frame)."""
-    front = next(geom for geom in drawer.geoms if geom.name.endswith("/front"))
     x, half_y, top = front.pos[0] + front.size[0], front.size[1], front.pos[2] + front.size[2]
     return [(x, side * half_y, top - BELOW_EDGE_M) for side in np.linspace(-0.8, 0.8, 9)]
 
 
-def _door(fridge: Articulation) -> list[Vec3]:
+def _door(door: Geom, handle_y: float) -> list[Vec3]:
     """Return points in the middle of a fridge's door, where the head looks (link frame)."""
-    door = next(geom for geom in fridge.geoms if geom.name.endswith("/door"))
     (x, _, z), (_, half_y, half_z) = door.pos, door.size
-    away = math.copysign(half_y, fridge.handle_pos[1])
+    away = math.copysign(half_y, handle_y)
     return [(x, f * away, z + g * half_z) for f in (0.1, 0.3, 0.5, 0.7, 0.9) for g in np.linspace(-0.6, 0.4, 6)]
 
 

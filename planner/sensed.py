@@ -261,13 +261,7 @@ class SensedState(CommonState):
             self._set(("lost", name), self._fallen[name] > 1)
         return True
 
-    def _seen(
-        self,
-        name: str,
-        near: tuple[float, float],
-        within_m: float = NEAR_M,
-        floor: bool = True,
-    ) -> Vec3 | None:
+    def _seen(self, name: str, near: tuple[float, float], within_m: float = NEAR_M, floor: bool = True) -> Vec3 | None:
         """Return where the head's camera sees an object, on its surface or (`floor`) on the floor, that was not there
         when the call began."""
         assert self._looked is not None
