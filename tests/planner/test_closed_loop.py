@@ -88,10 +88,17 @@ def test_the_same_episode_is_played_the_same_way() -> None:
     assert first == again
 
 
-@pytest.mark.parametrize(("fault", "least"), [("object moved by 0.5 m", 0), ("wrong object in hand", 1)])
-def test_what_goes_wrong_is_put_right(play: Any, fault: str, least: int) -> None:
+@pytest.mark.parametrize(
+    ("fault", "state", "least"),
+    [
+        ("object moved by 0.5 m", "oracle", 0),
+        ("wrong object in hand", "oracle", 1),
+        ("wrong object in hand", "sensed", 1),
+    ],
+)
+def test_what_goes_wrong_is_put_right(play: Any, fault: str, state: str, least: int) -> None:
     """The oracle's Pick itself goes after an object that has been moved."""
-    success, placed, _, anew = play(fault, "oracle", 1)
+    success, placed, _, anew = play(fault, state, 1)
     assert success and placed == 5 and anew >= least
 
 
