@@ -155,7 +155,7 @@ class ClosedLoop:
         if self.on_call is not None:
             again = f", attempt {attempt}" if attempt > 1 else ""
             self.on_call(f"{self.calls + 1}{again}" + (f" ({why})" if why == NOT_EXPECTED else ""), step)
-        told = action.name if action.name in (*RECOVERY, "go_round", "look", "put_back") else step.skill
+        told = SKILL_OF_ACTION.get(action.name, action.name)
         self.state.begin(told, action.arguments)
         if action.name in RECOVERY:
             script = back_off(self.sim, self.trail) if action.name == "back_off" else tuck(self.sim)
@@ -178,10 +178,11 @@ class ClosedLoop:
         self._take_note(action, as_expected)
         self._count()
         outcome, reason = SUCCESS, ""
-        if not as_expected:
-            outcome = "failed" if ended or self.state.wrong_in_hand else "timeout"
+        if not as_expected and self.state.wrong_in_hand:
+            outcome, reason = "failed", ANOTHER_THING
+        elif not as_expected:
+            outcome = "failed" if ended else "timeout"
             reason = "timeout" if not ended else _explained(expected - found, found)
-            reason = ANOTHER_THING if self.state.wrong_in_hand else reason
         missing, instead = _told(expected - found), _told(found - expected)
         self.player.note(
             begun, self.calls, step, outcome, reason, attempt=attempt, missing=missing, found=instead, why=why

@@ -33,7 +33,7 @@ SHOVED_M = 0.6
 """What Pick has missed may have been moved so far."""
 THERE_M = 0.12
 """What has appeared so near to where an object was placed is that."""
-BESIDE_M, ABOVE_M = 0.02, 0.025
+GRIP_BESIDE_M, GRIP_ABOVE_M = 0.02, 0.025
 """The hand takes hold of an object at most so far from it; what it takes hold of farther from where that was believed
 to lie is another one …"""
 REFUSALS = 3
@@ -115,8 +115,8 @@ class SensedState(CommonState):
         """Whether what the hand has taken hold of is too far from where the object was believed to lie to be that."""
         away = hand - np.asarray(self.where[name])
         model = object_model(self._targets[name].object)
-        beside = math.hypot(away[0], away[1]) > model.radius_m + BESIDE_M
-        return (beside or away[2] > model.half_height_m + ABOVE_M) and self._refused.get(name, 0) < REFUSALS
+        beside = math.hypot(away[0], away[1]) > model.radius_m + GRIP_BESIDE_M
+        return (beside or away[2] > model.half_height_m + GRIP_ABOVE_M) and self._refused.get(name, 0) < REFUSALS
 
     def has_to_let_go(self, skill: str) -> bool:
         # A handle is what Open ended with; that another skill has taken hold of one, it cannot tell.
@@ -166,7 +166,7 @@ class SensedState(CommonState):
             lies = at or ((x, y, min(z, goal[2])) if near else (x, y, ON_FLOOR_M))
             assert self._looked is not None
             self._empty[name] = Memory(self._looked, dict(self.where))
-            self._lies(name, lies, math.dist(at or (x, y, z), goal) < PLACED_M - UNSURE_M, at is not None)
+            self._lies(name, lies, self._at_goal(name, at or (x, y, z)), at is not None)
         else:
             under, placed = lies_on(self._scene, (x, y, z)), False
             if under is not None:
@@ -183,6 +183,10 @@ class SensedState(CommonState):
         if place[2] < LOWEST_M:
             self._fallen[name], self._surface_m[name] = 0, 0.0
             self._facts = {a for a in self._facts if a[:2] != ("in", name)}
+
+    def _at_goal(self, name: str, place: Vec3) -> bool:
+        """Whether a place is surely near enough to an object's goal."""
+        return math.dist(place, self._targets[name].goal_pos) < PLACED_M - UNSURE_M
 
     def _look(self) -> Look:
         """Return what is in view now that the call is over: looked at once."""
@@ -212,7 +216,7 @@ class SensedState(CommonState):
             elif (then := self._met.get(name, self._empty.get(name))) and look.empty(place):
                 at = self._moved(name, then)
                 if at is not None:
-                    self._lies(name, at, math.dist(at, self._targets[name].goal_pos) < PLACED_M - UNSURE_M, True)
+                    self._lies(name, at, self._at_goal(name, at), True)
 
     def _look_at_doors(self) -> None:
         """`opened_…`, `closed_…`: the head's camera sees how far the door or the drawer's front has come. A drawer has
@@ -226,7 +230,7 @@ class SensedState(CommonState):
     def _look_after(self, name: str) -> None:
         """`confirmed`: where it was placed something is seen that was not there before. Something new beside that is
         taken to be it; if its place is seen to be empty, it is taken to have fallen to the floor."""
-        goal, (x, y, _) = self._targets[name].goal_pos, self.where[name]
+        x, y, _ = self.where[name]
         then = self._empty.get(name, Memory(self._look(), self.where))
         at = self._moved(name, then, NEAR_M)
         there = at is not None and math.dist(at[:2], (x, y)) < THERE_M
@@ -236,7 +240,7 @@ class SensedState(CommonState):
         elif not there:
             at = None
         if at is not None:
-            self._lies(name, at, math.dist(at, goal) < PLACED_M - UNSURE_M, not gone)
+            self._lies(name, at, self._at_goal(name, at), not gone)
         else:
             self._set(("confirmed", name, goal_name(self._targets[name])), True)
 
