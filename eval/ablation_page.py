@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from eval.ablation_report import START_M, verdict
+from eval.ablation_report import NOVELTY, START_M, asked_for_unseen, verdict
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -99,8 +99,14 @@ def _success(summary: dict[str, Any]) -> str:
         [name, *(f"{cell['success'][i]:.2f} {_interval(cell['ci95'][i])}" for cell in cells)]
         for i, name in enumerate(summary["interactions"])
     ]
+    for key, label in NOVELTY if asked_for_unseen(summary) else ():
+        rows.append([label, *(_whole(cell[key]) for cell in cells)])
     headings = ["interaction", *(f"{cell['title']} ({cell['episodes']})" for cell in cells)]
     return _table("Cumulative success (95 % Wilson interval); episodes in brackets", headings, rows)
+
+
+def _whole(those: dict[str, Any] | None) -> str:
+    return f"{those['success']:.2f} {_interval(those['ci95'])} of {those['episodes']}" if those else ""
 
 
 def _comparisons(summary: dict[str, Any]) -> str:

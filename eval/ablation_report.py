@@ -15,6 +15,7 @@ from rich.table import Table
 
 from eval.ablation import CELLS, COMPARISONS, Ablation
 from eval.evaluate import UNSTABLE, EpisodeResult
+from eval.report import share
 from eval.statistics import paired_difference, wilson
 from hab.episodes import make_episode
 from planner.chain import SUCCESS, came_to
@@ -22,6 +23,8 @@ from planner.task_planner import interactions
 
 START_M = (0.0, 1.5, 3.0, 5.0, 100.0)
 """Bounds of the start distances that Pick's and Place's success is told by: within reach, in sight, across the room."""
+NOVELTY = (("seen", "whole task, seen kinds alone"), ("unseen", "whole task, unseen kinds"))
+"""Keys of a cell, and what they are called: objects and furniture that the episode asks for."""
 Pair = tuple[EpisodeResult, EpisodeResult]
 TITLES = {cell.key: cell.title for cell in CELLS}
 
@@ -61,6 +64,8 @@ def _cell(key: str, results: Sequence[EpisodeResult], stages: int) -> dict[str, 
         "successes": counts,
         "success": [round(count / episodes, 4) for count in counts],
         "ci95": [[round(bound, 4) for bound in wilson(count, episodes)] for count in counts],
+        "seen": share([result for result in results if not result.asks_for_unseen]),
+        "unseen": share([result for result in results if result.asks_for_unseen]),
         "failures": [{"skill": s, "reason": r, "episodes": n} for (s, r), n in causes.most_common()],
         "driving": [_driving(skill, results) for skill in ("pick", "place")],
     }
@@ -128,6 +133,10 @@ def tables(summary: dict[str, Any]) -> Group:
         success.add_column(f"{cell['title']} [{cell['episodes']}]", justify="right")
     for i, name in enumerate(names):
         success.add_row(name, *(_rate(cell["success"][i], cell["ci95"][i]) for cell in cells.values()))
+    if asked_for_unseen(summary):
+        success.add_section()
+        for key, label in NOVELTY:
+            success.add_row(label, *(_whole(cell[key]) for cell in cells.values()))
     parts: list[Any] = [success]
     if summary["comparisons"]:
         gained = Table(title="gained over the same episodes (bold: the 95 % interval excludes 0)")
@@ -154,6 +163,11 @@ def tables(summary: dict[str, Any]) -> Group:
     return Group(*parts, driving, failures)
 
 
+def asked_for_unseen(summary: dict[str, Any]) -> bool:
+    """Return whether some episode asked for a kind of object or furniture that no training has seen."""
+    return any(cell["unseen"] for cell in summary["cells"].values())
+
+
 def to_csv(summary: dict[str, Any]) -> str:
     """Return one line per cell and interaction."""
     out = io.StringIO()
@@ -165,6 +179,10 @@ def to_csv(summary: dict[str, Any]) -> str:
             figures = (cell["successes"][i], cell["episodes"], cell["success"][i], *cell["ci95"][i])
             writer.writerow((summary["scenario"], summary["split"], key, cell["title"], name, *figures))
     return out.getvalue()
+
+
+def _whole(those: dict[str, Any] | None) -> str:
+    return f"{_rate(those['success'], those['ci95'])} [{those['episodes']}]" if those else "-"
 
 
 def _rate(rate: float, ci95: Sequence[float]) -> str:

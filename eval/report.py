@@ -51,9 +51,9 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
         "success_ci95": _interval(successes, len(results)),
         "interactions": measured,
         "objects": request.objects if scenario else None,
-        "seen": _share([r for r in results if not r.asks_for_unseen]),
-        "unseen": _share([r for r in results if r.asks_for_unseen]),
-        "by_kind": {kind: _share([r for r in results if kind in r.kinds]) for kind in _kinds(results)},
+        "seen": share([r for r in results if not r.asks_for_unseen]),
+        "unseen": share([r for r in results if r.asks_for_unseen]),
+        "by_kind": {kind: share([r for r in results if kind in r.kinds]) for kind in _kinds(results)},
         "success_over_steps": _success_over_steps(evaluation),
         "steps": sum(r.steps for r in results),
         "seconds": round(evaluation.seconds, 1),
@@ -109,7 +109,7 @@ def _kinds(results: Sequence[EpisodeResult]) -> list[str]:
     return sorted({kind for r in results for kind in r.kinds})
 
 
-def _share(results: Sequence[EpisodeResult]) -> dict[str, Any] | None:
+def share(results: Sequence[EpisodeResult]) -> dict[str, Any] | None:
     """Return how many of some episodes succeeded; None: there are none."""
     if not results:
         return None

@@ -94,7 +94,8 @@ class Simulator(Protocol):
     steps: int
     """Control steps since reset."""
     force_n: float
-    """Sum of the normal contact forces on the robot after the last step, the held object's excluded (N)."""
+    """Largest normal force of the robot's contacts after the last step, the held object's excluded (N); habitat-lab's
+    `RearrangeTask.get_coll_forces`."""
     path_m: float
     """Length of the base's path since reset (m)."""
     dropped: bool

@@ -103,8 +103,8 @@ class ClosedLoop:
             self.result.failed_skill, self.result.reason = skill, reason
 
     def _plan(self) -> list[Action] | None:
-        """Plan for all objects that are not lost, and when they are done to look after them; for none, if all others
-        are done."""
+        """Plan for all objects that are not lost, when they are done to look after them, and then for the lost ones
+        after all. None: there is no plan."""
         self._adopt()
         atoms = self._atoms()
         open_goals = [goal for goal in self.goals if ("lost", goal[1]) not in atoms]
@@ -114,7 +114,7 @@ class ClosedLoop:
         if plan == []:
             plan = self.planner.plan(atoms, self.state.where, (x, y), [*open_goals, empty, *self._to_confirm(atoms)])
         if plan == [] and len(open_goals) < len(self.goals):
-            return None
+            return self._plan() if self.state.seek_again() else None
         return plan
 
     def _to_confirm(self, atoms: frozenset[Atom]) -> list[Atom]:

@@ -33,10 +33,12 @@ FELL_M = 0.5
 """What falls to the floor lies so near to where it was lost …"""
 ROLLED_M = 1.2
 """… and so near later, if it is round."""
-HIGHER_M = 0.5
-"""What is seen up to this height is taken together, to tell furniture, which is taller than objects."""
+UNDER_M = 0.025
+"""What is so near below something taller than an object, seen from above, is furniture."""
 LONGEST_M = 0.28
 """No object is longer, across."""
+LARGER_M, LEAST = 0.03, 0.6
+"""A thing looks at most so much larger than it is, and at least so much of its least measure high as it lies."""
 KNOWN_M = 0.025
 """What is so near to something that was seen before is an edge of that."""
 BESIDE_M = 0.08
@@ -123,23 +125,20 @@ def appeared(
     return _largest(things, after, surface_m)
 
 
-def fell(before: Look, after: Look, near: tuple[float, float], height_m: float) -> Vec3 | None:
-    """Return the middle (m, world) of what lies on the floor near x, y and did not before; None if nothing is seen.
-
-    height_m: the thing's own, as it stood. What is taller is the side of some furniture, not seen before.
-    """
-    new = _new(before, after, near, 0.0, HIGHER_M, FELL_M)
-    return _largest([thing for thing in new if thing[:, 2].max() < height_m + TALLER_M], after, 0.0)
+def fell(before: Look, after: Look, near: tuple[float, float], half: Vec3) -> Vec3 | None:
+    """Return the middle (m, world) of what lies on the floor near x, y and did not before; None if nothing is seen that
+    might be an object of those half sizes (m). (What else is new is the side of some furniture, not seen before.)"""
+    things = _new(before, after, near, 0.0, 2.0 * max(half) + LARGER_M, FELL_M)
+    return _largest([thing for thing in things if _might_be(thing, half)], after, 0.0)
 
 
-def fallen(look: Look, near: tuple[float, float], height_m: float) -> Vec3 | None:
+def fallen(look: Look, near: tuple[float, float], half: Vec3) -> Vec3 | None:
     """Return the middle (m, world) of what lies on the floor nearest to x, y; None if nothing is seen that might be an
-    object of that height, standing or tipped over."""
+    object of those half sizes (m), whichever side it lies on."""
     seen = look.points()
     seen = seen[(seen[:, 2] > ON_M) & (np.hypot(*(seen[:, :2] - near).T) < ROLLED_M + LONGEST_M)]
-    things = [t for t in _things(seen) if t[:, 2].max() < height_m + TALLER_M]
-    small = [t for t in things if np.ptp(t[:, :2], axis=0).max() < LONGEST_M]
-    middles = [_middle(thing, look, 0.0) for thing in small]
+    things = _things(seen[_low(seen, 2.0 * max(half) + LARGER_M)])
+    middles = [_middle(thing, look, 0.0) for thing in things if _might_be(thing, half)]
     there = [middle for middle in middles if math.dist(middle[:2], near) < ROLLED_M]
     return min(there, key=lambda middle: math.dist(middle[:2], near), default=None)
 
@@ -192,10 +191,31 @@ def _new(
         points[(points[:, 2] > surface_m + ON_M) & (np.hypot(*(points[:, :2] - near).T) < within_m + KNOWN_M)]
         for points in (after.points(), before.points())
     )
-    seen = seen[(seen[:, 2] < surface_m + up_to_m) & (before.beyond(seen) > FREE_M)]
+    low = seen[:, 2] < surface_m + up_to_m if surface_m > 0.0 else _low(seen, up_to_m)
+    seen = seen[low]
+    seen = seen[before.beyond(seen) > FREE_M]
     for place in besides:
         seen = seen[np.hypot(*(seen[:, :2] - place[:2]).T) > BESIDE_M]
     return _things(seen[(_apart(seen, known) > KNOWN_M).all(axis=1)])
+
+
+def _low(points: NDArray[np.float64], up_to_m: float) -> NDArray[np.bool_]:
+    """Return which points (n, 3) lie below a height (m, world) with nothing above them that is seen to be taller: what
+    stands or lies before furniture, without that."""
+    from scipy.spatial import cKDTree  # imported late: it takes a while
+
+    low = points[:, 2] < up_to_m
+    if low.any() and not low.all():
+        away, _ = cKDTree(points[~low, :2]).query(points[low, :2])
+        low[low] = away > UNDER_M
+    return low
+
+
+def _might_be(thing: NDArray[np.float64], half: Vec3) -> bool:
+    """Whether a thing on the floor is no wider than an object of those half sizes, nor lower than it can lie."""
+    _, middle, longest = sorted(half)
+    wide = float(np.ptp(thing[:, :2], axis=0).max())
+    return wide < 2.0 * math.hypot(middle, longest) + LARGER_M and thing[:, 2].max() > LEAST * 2.0 * min(half)
 
 
 def _things(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:

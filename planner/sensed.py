@@ -36,6 +36,8 @@ THERE_M = 0.12
 GRIP_BESIDE_M, GRIP_ABOVE_M = 0.02, 0.025
 """The hand takes hold of an object at most so far from it; what it takes hold of farther from where that was believed
 to lie is another one …"""
+SEEKS = 3
+"""So often Pick tries where what is lost was last believed to lie, when all else is done."""
 REFUSALS = 3
 """… unless that has been thought so often before: then the object has been moved."""
 UNSURE_M = 0.03
@@ -77,10 +79,14 @@ class SensedState(CommonState):
         """Height of what an object lies on."""
         self._fallen: dict[str, int] = {}
         """Objects on the floor that have not been seen there: how often Navigate has come for them."""
+        self._sought: dict[str, int] = {}
+        """How often what was lost has been sought again."""
         self._stood: dict[str, tuple[Vec3, float]] = {}
         """Where, and on how high a surface, objects were believed to lie that Pick is taken to have knocked down."""
         self._doors = [a for a in scene.articulations if self._facts & {door_atom(a, True), door_atom(a, False)}]
         """Of what holds an object or its goal."""
+        self._seen_doors = set[str]()
+        """Of these, which have been in view since the last call."""
         self._met: dict[str, Memory] = {}
         """By object, what was in view when it was seen last where it was believed to lie."""
         self._empty: dict[str, Memory] = {}
@@ -117,6 +123,14 @@ class SensedState(CommonState):
         model = object_model(self._targets[name].object)
         beside = math.hypot(away[0], away[1]) > model.radius_m + GRIP_BESIDE_M
         return (beside or away[2] > model.half_height_m + GRIP_ABOVE_M) and self._refused.get(name, 0) < REFUSALS
+
+    def seek_again(self) -> bool:
+        lost = [atom[1] for atom in self._facts if atom[0] == "lost" and self._sought.get(atom[1], 0) < SEEKS]
+        for name in lost:
+            self._sought[name] = self._sought.get(name, 0) + 1
+            self._facts.discard(("lost", name))
+            self._fallen.pop(name, None)
+        return bool(lost)
 
     def has_to_let_go(self, skill: str) -> bool:
         # A handle is what Open ended with; that another skill has taken hold of one, it cannot tell.
@@ -221,9 +235,11 @@ class SensedState(CommonState):
     def _look_at_doors(self) -> None:
         """`opened_…`, `closed_…`: the head's camera sees how far the door or the drawer's front has come. A drawer has
         brought its content along."""
+        self._seen_doors.clear()
         for articulation in self._doors:
             position = joint_seen(self._look(), articulation)
             if position is not None:
+                self._seen_doors.add(articulation.name)
                 self._door(articulation, is_open(articulation, position))
                 self._bring_along(articulation, position)
 
@@ -247,7 +263,7 @@ class SensedState(CommonState):
     def _look_for_fallen(self) -> None:
         """Correct where objects lie that have fallen to the floor, once the head's camera sees them."""
         for name in sorted(self._fallen):
-            if (at := fallen(self._look(), self.where[name][:2], self._height(name))) is not None:
+            if (at := fallen(self._look(), self.where[name][:2], self._half(name))) is not None:
                 self.where[name] = at
                 del self._fallen[name]
 
@@ -271,7 +287,7 @@ class SensedState(CommonState):
         assert self._looked is not None
         look, surface, height = self._look(), self._surface_m[name], self._height(name)
         at = appeared(self._looked, look, near, surface, height, within_m) if surface > 0.0 else None
-        return at or (fell(self._looked, look, near, height) if floor else None)
+        return at or (fell(self._looked, look, near, self._half(name)) if floor else None)
 
     def _moved(self, name: str, then: Memory, within_m: float = SHOVED_M) -> Vec3 | None:
         """Return where the camera sees an object that was not there `then`, on its surface, another one or the floor.
@@ -285,7 +301,7 @@ class SensedState(CommonState):
             if at is not None:
                 self._surface_m[name] = surface
                 return at
-        return fell(before, self._look(), (x, y), height)
+        return fell(before, self._look(), (x, y), self._half(name))
 
     def _surfaces_at(self, x: float, y: float, within_m: float) -> set[float]:
         """Return how high the furniture is on which something may lie that is so near to a place (m)."""
@@ -295,6 +311,10 @@ class SensedState(CommonState):
             if not r.articulation and math.hypot(max(ahead, 0.0), max(left, 0.0)) < within_m:
                 found.add(r.center[2])
         return found
+
+    def _half(self, name: str) -> Vec3:
+        """Return an object's half sizes (m)."""
+        return object_model(self._targets[name].object).half_extents
 
     def _height(self, name: str) -> float:
         """Return how high an object stands, or lies, where the episode says that it starts (m)."""
@@ -306,7 +326,7 @@ class SensedState(CommonState):
         door is seen."""
         for atom in [a for a in self._facts if a[0] == "in" and a[1] == name]:
             articulation = self._scene.articulation(atom[2])
-            if joint_seen(self._look(), articulation) is not None:
+            if articulation.name in self._seen_doors:
                 continue
             self._door(articulation, False)
             if articulation.kind == "cabinet":

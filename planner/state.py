@@ -55,6 +55,9 @@ class StateEstimate(Protocol):
     def wrong_in_hand(self) -> bool:
         """Whether Pick has just taken another thing than it was sent for: its call ends."""
 
+    def seek_again(self) -> bool:
+        """Take what is lost to lie where it was last believed to, though it was not seen there; False: nothing is."""
+
     def has_to_let_go(self, skill: str) -> bool:
         """Whether a call of this skill has left a handle in hand, or a wrong thing, which is then let go."""
 
@@ -214,6 +217,9 @@ class OracleState(CommonState):
 
     def watch(self) -> None:
         pass
+
+    def seek_again(self) -> bool:
+        return False  # it is known to be out of reach
 
     wrong_in_hand = False
     """It is put back where it was, as another object to be moved."""

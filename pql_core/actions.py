@@ -1,9 +1,10 @@
 """Actions as off-policy learners see them: a row of numbers in [-1, 1], which `ActionScale` maps to an action space.
 
-A part that the environment reads as on or off (`policy.heads`: bernoulli; suction, stop) is a number as the others are,
-to which noise is added as to the others: its sign decides. What is executed, stored and shown to the Q functions is the
-sign, -1 or 1, so that they need not learn that 0.1 and 0.9 are the same; but the policy climbs the gradient of Q at the
-number itself, where Q interpolates between off and on.
+A part that the environment reads as on or off (`policy.heads`: bernoulli; suction, stop) is a number as the others are.
+Its sign decides, and while exploring a draw, on with probability (1 + number) / 2, as VER's Bernoulli choices are. (With
+noise of 0.8 added, a hand would let go every ten steps, however sure the policy is.) What is executed, stored and shown
+to the Q functions is the sign, -1 or 1, so that they need not learn that 0.1 and 0.9 are the same; but the policy climbs
+the gradient of Q at the number itself, where Q interpolates between off and on.
 
 Shapes: n rows, A entries.
 """
@@ -16,15 +17,28 @@ import torch
 from torch import Tensor, nn
 
 from ver_core.config import ConfigError, PolicyConfig
+from ver_core.distributions import initial_biases
 from ver_core.spaces import ActionLayout, UnsupportedSpace
+
+SWITCH_LEAST = 1e-3
+"""Least probability of either while exploring: what is never tried is never learnt."""
+FIRST_MOST = 4.0
+"""Farthest from 0 that an action begins, before tanh."""
 
 
 class ActionScale(nn.Module):
-    """Between numbers in [-1, 1] and a space of bounded Boxes."""
+    """Between numbers in [-1, 1] and a space of bounded Boxes.
+
+    noise (A,): of exploration, in units of sigma: of parts with an `initial_part_std` that by `initial_std`.
+    first (A,): the actions that a policy begins with, before tanh (`initial_bias`: the mean, or a switch's logit; else
+    the middle).
+    """
 
     centre: Tensor
     reach: Tensor
     switch: Tensor
+    noise: Tensor
+    first: Tensor
 
     def __init__(self, layout: ActionLayout, policy: PolicyConfig) -> None:
         """Raise `UnsupportedSpace` for actions that are not bounded real numbers, `ConfigError` for an unknown head."""
@@ -39,6 +53,8 @@ class ActionScale(nn.Module):
         low: list[float] = []
         high: list[float] = []
         switch: list[bool] = []
+        noise: list[float] = []
+        first: list[float] = []
         for part in layout.parts:
             bounds = list(zip(part.low, part.high, strict=True))
             if part.kind != "box" or not all(-math.inf < a < b < math.inf for a, b in bounds):
@@ -46,17 +62,36 @@ class ActionScale(nn.Module):
                 raise UnsupportedSpace(f"{what}: off-policy training needs a Box with finite bounds; use VER")
             low += [a for a, _ in bounds]
             high += [b for _, b in bounds]
-            switch += [policy.heads.get(part.name) == "bernoulli"] * part.size
+            switches = policy.heads.get(part.name) == "bernoulli"
+            switch += [switches] * part.size
+            relative = policy.initial_part_std.get(part.name, policy.initial_std) / policy.initial_std
+            noise += [0.0 if switches else relative] * part.size
+            for bias, (a, b) in zip(initial_biases(part, policy), bounds, strict=True):
+                told = bias / 2.0 if switches else math.atanh(min(max((2.0 * bias - a - b) / (b - a), -0.99), 0.99))
+                first.append(told if part.name in policy.initial_bias else 0.0)
         lows, highs = torch.tensor(low), torch.tensor(high)
         self.register_buffer("centre", (highs + lows) / 2, persistent=False)
         self.register_buffer("reach", (highs - lows) / 2, persistent=False)
         self.register_buffer("switch", torch.tensor(switch), persistent=False)
+        self.register_buffer("noise", torch.tensor(noise), persistent=False)
+        self.register_buffer("first", torch.tensor(first).clamp(-FIRST_MOST, FIRST_MOST), persistent=False)
         self._switches = any(switch)
 
     @property
     def size(self) -> int:
         """A."""
         return len(self.reach)
+
+    def explored(self, numbers: Tensor, sigma: Tensor, rng: torch.Generator) -> Tensor:
+        """Return (n, A) with Gaussian noise of deviations (n, 1), and switches drawn."""
+        device = numbers.device
+        noise = torch.randn(numbers.shape, generator=rng, device=device)
+        noisy = torch.addcmul(numbers, sigma * self.noise, noise)
+        if not self._switches:
+            return noisy
+        chance = ((1.0 + numbers) / 2.0).clamp(SWITCH_LEAST, 1.0 - SWITCH_LEAST)
+        drawn = torch.where(torch.rand(numbers.shape, generator=rng, device=device) < chance, 1.0, -1.0)
+        return torch.where(self.switch, drawn, noisy)
 
     def executed(self, numbers: Tensor) -> Tensor:
         """Return (n, A) in [-1, 1] as they are executed: switches at -1 or 1."""

@@ -32,6 +32,7 @@ class Actor:
         self._envs, self._policy, self._statistics, self._hand_on = envs, policy, statistics, hand_on
         n, layout = config.num_envs, policy.obs_layout
         self._sigma = deviations(config).to(device)[:, None]
+        self._quiet = torch.arange(n, device=device)[:, None] >= n - config.greedy_envs
         self._rng = torch.Generator(device).manual_seed(config.seed)
         self._floats = torch.zeros(n, layout.floats, device=device)
         self._bytes = torch.zeros(n, layout.bytes, dtype=torch.uint8, device=device)
@@ -66,15 +67,20 @@ class Actor:
         steps = Records(
             done, self._floats[done], self._bytes[done], self._action[done], arrived.reward[stepped], kind
         )  # fmt: skip
-        cut = stepped & arrived.truncated
-        lasts = (self._last(env[cut], arrived.final_floats[cut], arrived.final_bytes[cut]), self._pending(lost))
+        self._taken = None
+        if len(done) and not self._hand_on(steps):
+            return -1
+        # Now an open step's successor is what it led to, should no more be handed on.
         self._open[done] = kind == STEP
-        self._open[env[cut]] = self._open[lost] = False
-        for records in (steps, *lasts):
-            if len(records.env) and not self._hand_on(records):
-                self._taken = None
-                return -1
+        self._floats[done], self._bytes[done] = arrived.floats[stepped], arrived.bytes[stepped]
+        cut = stepped & arrived.truncated
+        self._floats[env[cut]], self._bytes[env[cut]] = arrived.final_floats[cut], arrived.final_bytes[cut]
+        over = torch.cat((env[cut & ~arrived.terminated], lost))
+        if len(over) and not self._hand_on(self._pending(over)):
+            return -1
+        self._open[over] = False
         self._floats[env], self._bytes[env] = arrived.floats, arrived.bytes
+        self._taken = arrived
         self._statistics.learn(arrived.floats, arrived.bytes)
         self.infer_s += time.perf_counter() - started
         return len(done)
@@ -108,17 +114,14 @@ class Actor:
         shape = len(env), self._policy.scale.size
         if self.random:
             return torch.rand(shape, generator=self._rng, device=floats.device) * 2.0 - 1.0
+        sure = self._policy(floats, bytes_)
         if self._policy.stochastic:
-            numbers, _ = self._policy.draw(floats, bytes_)
-            quiet = self._sigma[env] == 0.0  # the greedy ones
-            return torch.where(quiet, self._policy(floats, bytes_), numbers) if bool(quiet.any()) else numbers
-        noise = torch.randn(shape, generator=self._rng, device=floats.device)
-        return torch.addcmul(self._policy(floats, bytes_), self._sigma[env], noise)
+            tried, _ = self._policy.draw(floats, bytes_, self._rng)
+        else:
+            tried = self._policy.scale.explored(sure, self._sigma[env], self._rng)
+        return torch.where(self._quiet[env], sure, tried)
 
     def _pending(self, env: Tensor) -> Records:
-        return self._last(env, self._floats[env], self._bytes[env])
-
-    def _last(self, env: Tensor, floats: Tensor, bytes_: Tensor) -> Records:
         nothing = torch.zeros(len(env), device=env.device)
         kind = torch.full((len(env),), LAST, dtype=torch.uint8, device=env.device)
-        return Records(env, floats, bytes_, torch.zeros_like(self._action[env]), nothing, kind)
+        return Records(env, self._floats[env], self._bytes[env], torch.zeros_like(self._action[env]), nothing, kind)

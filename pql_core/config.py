@@ -67,7 +67,8 @@ class PqlConfig:
     sigma_min: float = 0.05
     sigma_max: float = 0.8
     """Mixed exploration (DDPG only): environment i of N adds Gaussian noise to actions in [-1, 1], of deviation
-    sigma_min + (i - 1) / (N - 1) * (sigma_max - sigma_min); the same for all where both are equal."""
+    sigma_min + (i - 1) / (N - 1) * (sigma_max - sigma_min); the same for all where both are equal. Action parts with an
+    `initial_part_std` have less, and those that are on or off are drawn (pql_core/actions.py)."""
     greedy_envs: int = 0
     """Of the N, the last so many add no noise: their episodes (`greedy/...`) show what the policy itself is worth."""
     greedy_episodes: int = 100
@@ -78,7 +79,7 @@ class PqlConfig:
     support_max: float = 10.0
     """c51: bounds of the scaled discounted return."""
     entropy_coef: float = 0.2
-    """sac: at the start."""
+    """sac: at the start, in units of scaled rewards."""
     entropy_coef_learning_rate: float = 5e-4
     """sac."""
     target_entropy: float | None = None
@@ -131,6 +132,8 @@ class PqlConfig:
             raise ConfigError(
                 f"pql.num_envs={self.num_envs}: must be at least pql.min_batch and more than pql.greedy_envs"
             )
+        if not self.keep_ratios and not self.parallel:
+            raise ConfigError("pql.keep_ratios=false: is of three processes; leave it out, or set pql.parallel=true")
         if self.sigma_max < self.sigma_min:
             raise ConfigError(f"pql.sigma_max={self.sigma_max}: is below pql.sigma_min={self.sigma_min}")
         if self.warmup_steps <= self.n_step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -46,6 +47,8 @@ RING_STEPS = 4
 """Steps of all environments that the ring has room for, …"""
 RING_LEAST = 4096
 """… and records at least."""
+GRACE_S = 2.0
+"""What training ends with has so long to find room there."""
 State = dict[str, Any]
 
 
@@ -161,8 +164,9 @@ class Sequential(Learners):
                 counters.p += 1
             counters.seconds[V_LEARNER, 0] += between - started
             counters.seconds[P_LEARNER, 0] += time.perf_counter() - between
-            if not bool(self._scalars["critic_loss"].isfinite()):
-                raise LearningFailure(diverged("critic_loss"))
+            for name in ("critic_loss", "policy_loss"):
+                if not bool(self._scalars.get(name, torch.zeros(())).isfinite()):
+                    raise LearningFailure(diverged(name))
 
     def states(self) -> tuple[State, State]:
         """See `Learners`."""
@@ -245,9 +249,14 @@ class Parallel(Learners):
     def hand_on(self, records: Records) -> bool:
         """See `Learners`."""
 
+        give_up = math.inf
+
         def wait() -> bool:
+            nonlocal give_up
             self._rest()
-            return not self._stop()
+            if self._stop():
+                give_up = min(give_up, time.monotonic() + GRACE_S)
+            return time.monotonic() < give_up
 
         if not self._channel.ring.write(records, wait):
             return False
@@ -285,6 +294,7 @@ class Parallel(Learners):
                 break
             self._wake()
             self._rest()
+        self._have = self._channel.policy.fetch(self._policy, self._have)
 
     def states(self) -> tuple[State, State]:
         """See `Learners`."""

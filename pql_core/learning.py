@@ -129,7 +129,7 @@ class PolicyLearner:
         self._optimizer.step()
         if log_prob is not None:
             entropy = -log_prob.detach().mean()
-            alpha_loss = self.temperature.log.exp() * (entropy - self._target_entropy)
+            alpha_loss = self.temperature.log * (entropy - self._target_entropy)
             self._alpha_optimizer.zero_grad(set_to_none=True)
             alpha_loss.backward()
             self._alpha_optimizer.step()

@@ -25,10 +25,15 @@ from ver_core.spaces import ActionLayout, ObsLayout
 
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
 """Bounds of SAC's log deviations."""
+LAST_GAIN = 0.01
 
 
-def mlp(size: int, hidden: list[int], outputs: int, last_gain: float = 1.0) -> nn.Sequential:
-    """Return linear layers with ELUs in between; orthogonal weights, `last_gain` that of the last ones."""
+def mlp(size: int, hidden: list[int], outputs: int) -> nn.Sequential:
+    """Return linear layers with ELUs in between; orthogonal weights.
+
+    Those of the last one are small: the first actions are near the middle, where tanh's slope is, and the first Q
+    functions say the same of all actions, or the policy would at once leave for what they say by chance.
+    """
     layers: list[nn.Module] = []
     for units in hidden:
         layers += [nn.Linear(size, units), nn.ELU(inplace=True)]
@@ -36,7 +41,7 @@ def mlp(size: int, hidden: list[int], outputs: int, last_gain: float = 1.0) -> n
     layers.append(nn.Linear(size, outputs))
     for layer in layers:
         if isinstance(layer, nn.Linear):
-            nn.init.orthogonal_(layer.weight, gain=math.sqrt(2.0) if layer is not layers[-1] else last_gain)
+            nn.init.orthogonal_(layer.weight, gain=math.sqrt(2.0) if layer is not layers[-1] else LAST_GAIN)
             nn.init.zeros_(layer.bias)
     return nn.Sequential(*layers)
 
@@ -54,19 +59,22 @@ class Policy(nn.Module):
         self.inputs = Inputs(self.obs_layout, self.action_layout, config)
         self.stochastic = learner == "sac"
         outputs = self.scale.size * (2 if self.stochastic else 1)
-        # The small gain: the first actions are near the middle, where tanh's slope is.
-        self.mlp = mlp(self.inputs.features, config.mlp, outputs, last_gain=0.01)
+        self.mlp = mlp(self.inputs.features, config.mlp, outputs)
+        last = self.mlp[-1]
+        assert isinstance(last, nn.Linear)
+        with torch.no_grad():
+            last.bias[: self.scale.size] = self.scale.first
 
     def forward(self, floats: Tensor, bytes_: Tensor) -> Tensor:
         """Return (n, A): the deterministic policy, or SAC's tanh of the mean."""
         numbers: Tensor = self._heads(floats, bytes_)[:, : self.scale.size].tanh()
         return numbers
 
-    def draw(self, floats: Tensor, bytes_: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, floats: Tensor, bytes_: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return SAC's actions (n, A), drawn, and their log-probability densities (n,), both differentiable."""
         mean, log_std = self._heads(floats, bytes_).chunk(2, dim=1)
         log_std = log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)
-        noise = torch.randn_like(mean)
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
         x = torch.addcmul(mean, log_std.exp(), noise)
         gaussian = (-0.5 * noise.square() - log_std - 0.5 * math.log(2.0 * math.pi)).sum(dim=1)
         # log(1 - tanh(x)^2), as it is exact for large |x|.

@@ -169,6 +169,7 @@ class _Learner(ABC):
                     self._check()
                     commands.send_bytes(ANSWER + to_bytes(self.state()))
                 elif order.startswith(REPLAY):
+                    self.read()  # the end of the Actor's steps may have come since
                     commands.send_bytes(ANSWER + to_bytes({"problem": self.save_replay(Path(order[1:].decode()))}))
             started = time.perf_counter()
             if begun and self.may():

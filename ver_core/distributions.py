@@ -245,7 +245,7 @@ class ActionHead(nn.Module):
         self.linear = nn.Linear(features, sum(self.outputs))
         # The small gain makes the first actions much the same in all states, and all choices about as likely.
         nn.init.orthogonal_(self.linear.weight, gain=0.01)
-        biases = torch.tensor([bias for part in in_order for bias in _biases(part, config)])
+        biases = torch.tensor([bias for part in in_order for bias in initial_biases(part, config)])
         if "gaussian" in by_kind:
             stds = torch.tensor(
                 [
@@ -314,7 +314,7 @@ def _outputs(part: ActionPart) -> int:
     return sum(part.choices) if part.choices else part.size
 
 
-def _biases(part: ActionPart, config: PolicyConfig) -> list[float]:
+def initial_biases(part: ActionPart, config: PolicyConfig) -> list[float]:
     """Return the biases that a part's outputs begin with; raise `ConfigError` unless they are a number or as many."""
     given = config.initial_bias.get(part.name, 0.0)
     biases = list(given) if isinstance(given, (list, tuple)) else [given] * _outputs(part)

@@ -1,7 +1,8 @@
 """What is compared: the arms of each suite, as settings of one run.
 
 Control suites train gymnasium's Ant-v5 and Humanoid-v5 on env workers; skills, this project's tasks by `tpsrl
-train-skill`. All arms of a suite have the same environments and the same number of them, but VER, which has its own.
+train-skill`. PQL and its sequential forms have the same environments, 64 of them, networks and batches; VER has its own
+recipe, and SB3's SAC SB3's defaults: one environment, an update a step.
 """
 
 from __future__ import annotations
@@ -11,22 +12,35 @@ from typing import Any
 PQL: dict[str, Any] = {
     # Table B.1, but for what 64 environments on two cores ask for (configs/train/pql_small.yaml says why).
     "num_envs": 64, "envs_per_worker": 32, "batch_size": 512, "replay_size": 1_000_000, "warmup_steps": 64,
-    "critic_updates_per_step": 8.0, "critic_updates_per_policy_update": 2.0, "greedy_envs": 8, "reward_scale": 0.01,
-    "greedy_episodes": 16,  # of up to 1,000 steps each: more would say what the policy was worth long ago
+    "critic_updates_per_step": 8.0, "critic_updates_per_policy_update": 2.0, "reward_scale": 0.01,
 }  # fmt: skip
 """Ant's and Humanoid's reward scale is Table B.2's."""
 TURNS: dict[str, Any] = {**PQL, "parallel": False, "threads": 2}
 """The sequential baselines: nothing runs beside them, so they may learn on both cores."""
+SAC: dict[str, Any] = {**TURNS, "learner": "sac", "entropy_coef": 0.002, "entropy_coef_learning_rate": 5e-3}
+"""The entropy coefficient's usual 0.2, in units of the scaled rewards; its rate is the authors' code's."""
 NETWORK: dict[str, Any] = {
     "rnn_layers": 0, "previous_action": False, "normalize_vectors": True, "mlp": [256, 128], "critic_mlp": [256, 128],
 }  # fmt: skip
+VER: dict[str, Any] = {
+    # configs/train/small.yaml
+    "num_envs": 32, "envs_per_worker": 16, "rollout_length": 256, "epochs": 4, "mini_batches": 8,
+    "learning_rate": 3e-4, "std_learning_rate": 2e-3, "entropy_coef_learning_rate": 1e-2, "max_grad_norm": 1.0,
+    "normalize_advantage": True, "min_batch": 16, "inference_workers": 1, "learner_threads": 2,
+}  # fmt: skip
+VERS_NETWORK: dict[str, Any] = {**NETWORK, "mlp": [256, 256], "critic_mlp": [256, 256], "initial_std": 0.5}
+"""As in small.yaml, with a layer in place of the LSTM."""
+VERS_PACE = {"Ant-v5": 7500, "Humanoid-v5": 5800}
+"""Steps a second that VER makes on two cores of an AMD EPYC: its learning rate's cosine has to know how many there will
+be."""
+VERS_ENTROPY = {"Ant-v5": -4.0, "Humanoid-v5": -8.0}
+"""Nats, of all actions together: a deviation of about 0.15 each, as for the skills."""
 
-PQL_D = {**PQL, "critic": "c51"}
 CONTROL: dict[str, dict[str, Any]] = {
     "pql": {"system": "pql", "config": PQL},
-    "pql_d": {"system": "pql", "config": PQL_D},
+    "pql_d": {"system": "pql", "config": {**PQL, "critic": "c51"}},
     "ddpg_n": {"system": "pql", "config": TURNS},
-    "sac_n": {"system": "pql", "config": {**TURNS, "learner": "sac"}},
+    "sac_n": {"system": "pql", "config": SAC},
     "ver": {"system": "ver"},
     "sb3_sac": {"system": "sb3"},
 }
@@ -57,7 +71,8 @@ SUITES: dict[str, tuple[list[str], dict[str, dict[str, Any]]]] = {
     "slowed": (["Ant-v5"], SLOWED),
     "skills": (["pick", "open_fridge"], SKILLS),
 }
-"""Suite -> its tasks and arms."""
-SLOWED_STEP_S = 0.05
+"""Suite -> its tasks and arms; the others are compared with the first one."""
+SLOWED_STEP_S = 0.002
 """Suite `slowed`: each environment sleeps for so long in each step, as a simulator on another machine would keep it
-waiting. Sleeping takes no core from the learners, so what is measured is the waiting that PQL saves."""
+waiting: 64 ms for the 32 of a worker, about what a step of a skill's environments takes, and the updates that belong to
+it. Sleeping takes no core from the learners, so what is measured is the waiting that PQL saves."""

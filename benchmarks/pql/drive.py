@@ -1,17 +1,20 @@
 """Trains one arm of a control suite: `drive.py SUITE ARM TASK SEED SECONDS FOLDER`. An interrupted run is resumed.
 
-The run's rows (scalars.jsonl) are the result; training ends after so many seconds of wall clock, all sessions together.
+Training ends after so many seconds of wall clock, all sessions together. Then the policies that were kept meanwhile are
+played (snapshots.py): their returns (played.jsonl) are the result.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from arms import NETWORK, SLOWED_STEP_S, SUITES
+from arms import NETWORK, SLOWED_STEP_S, SUITES, VER, VERS_ENTROPY, VERS_NETWORK, VERS_PACE
 from control_env import make
+from snapshots import EVERY_S, Keeper, play_run
 
 from pql_core.config import PqlConfig
 from pql_core.trainer import PqlTrainer
@@ -24,32 +27,37 @@ STEPS = 1_000_000_000
 
 def main() -> None:
     suite, arm, task, seed, seconds, folder = sys.argv[1:]
-    settings, out = SUITES[suite][1][arm], Path(folder)
+    settings, out, limit = SUITES[suite][1][arm], Path(folder), float(seconds)
     make_env = partial(make, task, SLOWED_STEP_S if suite == "slowed" else 0.0)
+    keeper = Keeper(out)
+
+    def over(_: Any) -> bool:
+        row = last_row(out)
+        keeper.look(int(row["steps"]), row["seconds"])
+        return bool(row["seconds"] >= limit)
+
     shared: dict[str, Any] = {"out": out, "resume": (out / "checkpoint.pt").is_file(), "description": f"{arm} {task}"}
-    limit = float(seconds)
+    saving: dict[str, Any] = {"seed": int(seed), "checkpoint_every_s": EVERY_S}
     if settings["system"] == "pql":
-        config = PqlConfig(**settings["config"], seed=int(seed), total_steps=STEPS)
-        PqlTrainer(make_env, config, PolicyConfig(**NETWORK), **shared).train(lambda row: seconds_of(out) >= limit)
+        network = PolicyConfig(**NETWORK)
+        config = PqlConfig(**settings["config"], **saving, total_steps=STEPS)
+        interrupted = PqlTrainer(make_env, config, network, **shared).train(over).interrupted
+        learner = config.learner
     else:
-        # configs/train/small.yaml without its memory; for total_steps, which its learning rate's cosine needs, about as
-        # many as it makes in the time.
-        steps = int(1500 * limit)
-        train = TrainConfig(
-            total_steps=steps, num_envs=32, envs_per_worker=16, rollout_length=256, epochs=4, mini_batches=8,
-            learning_rate=3e-4, std_learning_rate=2e-3, entropy_coef_learning_rate=1e-2, max_grad_norm=1.0,
-            normalize_advantage=True, min_batch=16, learner_threads=2, target_entropy=-20.0, seed=int(seed),
-        )  # fmt: skip
-        policy = PolicyConfig(**{**NETWORK, "mlp": [256, 128]}, initial_std=0.5)
-        Trainer(make_env, train, policy, **shared).train(lambda update: seconds_of(out) >= limit)
+        network, learner = PolicyConfig(**VERS_NETWORK), "ver"
+        pace = VERS_PACE[task]
+        train = TrainConfig(**VER, **saving, total_steps=int(pace * limit), target_entropy=VERS_ENTROPY[task])
+        interrupted = Trainer(make_env, train, network, **shared).train(over).interrupted
+    if interrupted:
+        raise SystemExit(1)
+    keeper.look(**{key: last_row(out)[key] for key in ("steps", "seconds")})
+    play_run(out, task, network, learner)
 
 
-def seconds_of(run: Path) -> float:
-    """Return the wall clock that a run has taken, all sessions together."""
-    import json
-
+def last_row(run: Path) -> dict[str, Any]:
+    """Return the last row of scalars; the clock goes on where an earlier session left it."""
     lines = (run / "scalars.jsonl").read_text(encoding="utf-8").splitlines()
-    return float(json.loads(lines[-1])["seconds"]) if lines else 0.0
+    return dict(json.loads(lines[-1])) if lines else {"steps": 0, "seconds": 0.0}
 
 
 if __name__ == "__main__":

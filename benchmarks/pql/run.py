@@ -49,10 +49,14 @@ def main() -> None:
                 command = _command(options, system, arm, task, seed, folder)
                 print(f"{task} {arm} seed {seed}", flush=True)
                 path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-                if subprocess.run(command, env={**os.environ, "PYTHONPATH": path}).returncode != 0:
-                    raise SystemExit(f"{' '.join(command)}: failed")
-                if not _complete(options, system, folder):
-                    raise SystemExit("interrupted; give the same command again to go on")
+                child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+                try:
+                    code = child.wait()
+                except KeyboardInterrupt:
+                    child.wait()  # Ctrl-C reaches it, too: it saves
+                    raise SystemExit("interrupted; give the same command again to go on") from None
+                if code != 0 or (system == "skill" and not _complete(options, folder)):
+                    raise SystemExit(f"{' '.join(command)}: interrupted or failed; the same command goes on")
                 (folder / DONE).write_text(json.dumps({"command": command}) + "\n", encoding="utf-8")
 
 
@@ -70,12 +74,9 @@ def _command(options: argparse.Namespace, system: str, arm: str, task: str, seed
     return [*command, "--resume"] if (folder / "checkpoint.pt").is_file() else [*command, f"{section}.seed={seed}"]
 
 
-def _complete(options: argparse.Namespace, system: str, folder: Path) -> bool:
+def _complete(options: argparse.Namespace, folder: Path) -> bool:
     lines = (folder / "scalars.jsonl").read_text(encoding="utf-8").splitlines()
-    last = json.loads(lines[-1]) if lines else {"steps": 0, "seconds": 0.0}
-    if system == "skill":
-        return bool(last["steps"] >= options.steps)
-    return bool(last["seconds"] >= options.seconds * 0.98 or system == "ver")  # VER may run out of steps
+    return bool(lines) and bool(json.loads(lines[-1])["steps"] >= options.steps)
 
 
 if __name__ == "__main__":

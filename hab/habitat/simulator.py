@@ -160,7 +160,7 @@ class HabitatSimulator:
         if self._grasp.is_violating_hold_constraint():
             self._grasp.desnap(True)
         self.dropped = bool(held) and suction and not self.held
-        self.force_n = float(sum(self._contacts()))
+        self.force_n = float(max(self._contacts(), default=0.0))
         self.steps += 1
 
     # -- state -----------------------------------------------------------------------------------------------------

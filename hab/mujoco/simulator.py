@@ -87,7 +87,7 @@ class MujocoSimulator:
         self._depth_noise = depth_noise
         self.steps = 0
         self.force_n = 0.0
-        """Sum of normal contact forces on the robot after the last step, held object's excluded (N)."""
+        """Largest normal force of the robot's contacts after the last step, held object's excluded (N)."""
         self.path_m = 0.0
         """Length of the base's path since reset (m)."""
         self.dropped = False
@@ -350,7 +350,7 @@ class MujocoSimulator:
         }
 
     def _read_contacts(self) -> str:
-        """Sum the contact forces on the robot; return the name of what the cup's rim touches ("" for nothing)."""
+        """Read the robot's largest contact force; return the name of what the cup's rim touches ("" for nothing)."""
         self.force_n, touching = 0.0, ""
         if self.data.ncon == 0:
             return touching
@@ -365,7 +365,7 @@ class MujocoSimulator:
                 if name and self._cup in (a, b) and self._at_rim(contact.pos[hit]):
                     touching = name
                 if row >= 0 and not (name and name == self._held):
-                    self.force_n += float(forces[row])
+                    self.force_n = max(self.force_n, float(forces[row]))
         return touching
 
     def _at_rim(self, point: NDArray[np.float64]) -> bool:

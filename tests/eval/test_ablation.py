@@ -18,6 +18,7 @@ from eval.ablation import CELLS, Ablation, Cell, RecordsError, ablate
 from eval.ablation_page import page
 from eval.ablation_report import summarize, tables, to_csv, typical
 from eval.evaluate import UNSTABLE, EpisodeResult, Evaluation, Request
+from hab.objects import UNSEEN
 from planner.agent import Agent
 from planner.chain import TraceRow
 
@@ -138,6 +139,20 @@ def test_the_summary_adds_up() -> None:
     assert (pick["calls"], pick["start_m"], pick["driven_m"], pick["driven_m_of_successes"]) == (2, 4.0, 2.5, 3.0)
     assert [(part["calls"], part["successes"]) for part in pick["by_start"]] == [(0, 0), (1, 1), (0, 0), (1, 0)]
     assert summary["cells"]["nonav"]["driving"][1]["start_m"] is None
+
+
+def test_episodes_that_ask_for_unseen_kinds_are_told_apart() -> None:
+    new = next(iter(UNSEEN))
+    played = [replace(result(i, 4 if i < 2 else 0), kinds=[new] if i in (0, 2, 3, 4) else ["bowl"]) for i in range(5)]
+    request = Request("set_table", Agent(skills="zoo"), split="test", episodes=5)
+    summary = summarize(Ablation(request, "zoo", {"nonav": Evaluation(request, played, 1.0, interrupted=False)}))
+    cell = summary["cells"]["nonav"]
+    assert (cell["unseen"]["episodes"], cell["unseen"]["success"]) == (4, 0.25)
+    assert (cell["seen"]["episodes"], cell["seen"]["success"]) == (1, 1.0)
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tables(summary))
+    assert "unseen kinds" in console.export_text() and "0.25 (0.05 to 0.70) of 4" in page(summary)
+    assert "unseen" not in page(summarize(ablation()))
 
 
 def test_where_the_physics_broke_down_nothing_is_driven_or_filmed() -> None:

@@ -247,6 +247,25 @@ def test_a_cup_on_a_handle_gives_by_millimetres() -> None:
     assert 0.00005 < given_m / force_n < 0.0002
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_force_is_that_of_the_hardest_contact(seed: int) -> None:
+    """As habitat-lab's, not the sum of them all: against MuJoCo's own reading of every contact."""
+    sim, several = laid_out(seed), 0
+    robot_root = sim.model.body_rootid[sim.model.body(fetch.BASE).id]
+    for action in random_actions(seed, 300, hold=60):
+        sim.step({**action, BASE: np.array((1.0, 0.0), np.float32)})
+        normal = []
+        for i, contact in enumerate(sim.data.contact):
+            roots = [sim.model.body_rootid[sim.model.geom_bodyid[g]] for g in contact.geom]
+            if (roots[0] == robot_root) != (roots[1] == robot_root):
+                wrench = np.zeros(6)
+                mujoco.mj_contactForce(sim.model, sim.data, i, wrench)
+                normal.append(wrench[0])
+        assert sim.force_n == pytest.approx(max(normal, default=0.0), abs=1e-6)
+        several += sum(force > 1.0 for force in normal) > 1
+    assert several > 0
+
+
 def test_pressing_breaks_no_seal() -> None:
     sim, name = held_in_the_air("005_tomato_soup_can")
     assert sim.ee_mat[2, 0] < -0.95  # the cup points down

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from hab import robot
 from hab.episodes import Episode
-from hab.openings import widest
+from hab.objects import object_model
+from hab.openings import rotated, widest
 from hab.ray_fans import HEAD_LOOK_DIRECTIONS, ends
 from planner.look import FELL_M, FREE_M, Look, appeared, fallen, fell, joint_seen
 from planner.problem import object_name
@@ -20,8 +21,6 @@ from planner.sensed import SensedState
 from skills import make_env
 
 STARTS = 40
-HEIGHT_M = 0.21
-"""Of the tallest object."""
 FAR_OFF = np.array((100.0, 0.0, 0.0))
 """Out of the house."""
 
@@ -93,12 +92,38 @@ def test_what_has_fallen_to_the_floor_is_found_there() -> None:
             continue
         told = float(put[0] + rng.uniform(-0.15, 0.15)), float(put[1] + rng.uniform(-0.15, 0.15))
         sim.reset(moved(episode, name, put, stands))
-        found = fallen(Look.of(sim), told, HEIGHT_M)
+        found = fallen(Look.of(sim), told, object_model(name).half_extents)
         errors.append(math.inf if found is None else math.dist(found[:2], put[:2]))
         sim.reset(moved(episode, name, put + (0.0, 0.0, 30.0), stands))
-        seen_in_vain += fallen(Look.of(sim), told, HEIGHT_M) is not None
+        seen_in_vain += fallen(Look.of(sim), told, object_model(name).half_extents) is not None
     assert len(errors) > 10
-    assert np.quantile(errors, 0.9) < 0.05 and seen_in_vain == 0
+    assert np.quantile(errors, 0.9) < 0.05 and seen_in_vain <= 0.05 * STARTS
+
+
+def test_what_lies_before_furniture_is_told_from_it() -> None:
+    """On the floor, a hand's breadth before the side of the furniture where it was; or not there."""
+    rng, found, in_vain, count = np.random.default_rng(0), 0, 0, 0
+    for task in start_states("pick"):
+        sim, episode, name = task.sim, task.sim.episode, task.goal.object
+        place = sim.scene.receptacle(episode.target(name).start_receptacle)
+        if place.articulation:
+            continue
+        stands = np.array(episode.robot)
+        ahead, left = rotated(-place.yaw, stands[:2] - np.asarray(place.center[:2]))
+        sides = np.array((ahead, left)) / np.asarray(place.half_extents)
+        edge = np.clip(sides, -1.0, 1.0) * place.half_extents  # where the furniture is nearest to the robot
+        out = np.array((ahead, left)) - edge
+        far = float(np.linalg.norm(out))
+        put = np.asarray(place.center[:2]) + rotated(place.yaw, edge + out / far * rng.uniform(0.08, 0.14))
+        yaw = math.atan2(put[1] - stands[1], put[0] - stands[0])
+        stands = np.array((*(put - rng.uniform(0.9, 1.5) * np.array((math.cos(yaw), math.sin(yaw)))), yaw))
+        told = float(put[0] + rng.uniform(-0.15, 0.15)), float(put[1] + rng.uniform(-0.15, 0.15))
+        sim.reset(moved(episode, name, np.append(put, 0.05), stands))
+        at, count = fallen(Look.of(sim), told, object_model(name).half_extents), count + 1
+        found += at is not None and math.dist(at[:2], put) < 0.1
+        sim.reset(moved(episode, name, np.append(put, 30.0), stands))
+        in_vain += fallen(Look.of(sim), told, object_model(name).half_extents) is not None
+    assert count > 15 and found > 0.6 * count and in_vain < 0.25 * count  # of which some are other things
 
 
 def test_what_was_shoved_is_found_where_it_lies_now() -> None:
@@ -145,12 +170,12 @@ def test_what_fell_is_told_from_the_furniture_that_is_seen_anew() -> None:
         stands += rng.uniform(-0.2, 0.2, 3)
         towards = stands[:2] - goal[:2]
         floor = goal[:2] + 0.95 * FELL_M * towards / np.linalg.norm(towards)
-        height = 2.0 * (goal[2] - sim.scene.receptacle(episode.target(name).goal_receptacle).center[2])
+        half = object_model(name).half_extents
         sim.reset(moved(episode, name, goal + FAR_OFF, stands))
-        in_vain += fell(before, Look.of(sim), near, height) is not None
+        in_vain += fell(before, Look.of(sim), near, half) is not None
         if math.dist(floor, stands[:2]) > 0.6:
             sim.reset(moved(episode, name, np.append(floor, 0.05), stands))
-            at, count = fell(before, Look.of(sim), near, height), count + 1
+            at, count = fell(before, Look.of(sim), near, half), count + 1
             found += at is not None and math.dist(at[:2], floor) < 0.1
     assert in_vain <= 0.05 * STARTS
     assert count > 5 and found > 0.5 * count

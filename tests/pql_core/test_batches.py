@@ -115,6 +115,34 @@ def test_a_vector_env_hands_on_what_was_played(mode: AutoresetMode | None) -> No
             assert got[1] == pytest.approx(wanted[1])
 
 
+@pytest.mark.parametrize("refused", range(30, 60))
+def test_a_stop_half_way_leaves_no_step_without_its_successor(refused: int) -> None:
+    made, envs = vector(AutoresetMode.SAME_STEP)
+    batch = Vector(made, CPU, seed=5)
+    config = PqlConfig(num_envs=N, replay_size=10_000, seed=1)
+    nets, collected, calls = networks(envs[0], config), list[Records](), 0
+
+    def hand_on(records: Records) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls != refused:
+            collected.append(Records(*(column.clone() for column in records)))
+        return calls != refused
+
+    actor = Actor(batch, nets.policy, nets.statistics, config, CPU, hand_on)
+    while actor.receive(lambda: False) >= 0:
+        actor.answer()
+    actor.finish()
+    batch.close()
+    for number, env in enumerate(envs):
+        expected, found = naive(env), records_of(collected, number)
+        assert found[-1][3] in (LAST, TERMINATED)
+        expected.append((_flat(env._seen), None, 0.0, LAST))
+        for got, wanted in zip(found[:-1], expected, strict=False):
+            assert got[0] == wanted[0] and got[2:] == wanted[2:]
+        assert found[-1][0] == expected[len(found) - 1][0]  # whether or not there was another step from there
+
+
 def test_episodes_of_a_vector_env_are_summed_up() -> None:
     for mode in (*AutoresetMode, None):
         made, envs = vector(mode)

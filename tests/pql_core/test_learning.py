@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -106,6 +107,11 @@ def test_the_policy_climbs_q(learner: str, critic: str) -> None:
     nets = networks(learner=learner, critic=critic, actor_learning_rate=1e-2, entropy_coef=1e-4)
     config = replace(CONFIG, learner=learner, critic=critic, actor_learning_rate=1e-2, entropy_coef=1e-4,
                      target_entropy=-1e3)  # fmt: skip
+    with torch.no_grad():  # something to climb: at first they say the same of all actions
+        for head in (nets.q.first, nets.q.second):
+            last = head[-1]
+            assert isinstance(last, torch.nn.Linear)
+            last.weight *= 100.0
     climber = PolicyLearner(nets.policy, nets.temperature, nets.q, config)
     frozen = [p.clone() for p in nets.q.parameters()]
     states = batch(32, 0.0)
@@ -179,6 +185,29 @@ def test_mixed_exploration_is_spread_evenly() -> None:
     )
 
 
+def test_parts_begin_and_explore_as_they_are_told() -> None:
+    """The arm's bounds are -2 to 2 and 0 to 1."""
+    told = replace(
+        NETWORK,
+        heads={"grip": "bernoulli"},
+        initial_std=0.5,
+        initial_part_std={"arm": 0.2},
+        initial_bias={"arm": [1.0, 0.25], "grip": 4.0},
+    )
+    nets = networks(told)
+    scale = nets.policy.scale
+    said = nets.policy(torch.zeros(20_000, 5), torch.zeros(20_000, 0, dtype=torch.uint8)).detach()
+    assert said[0].tolist() == pytest.approx([0.5, -0.5, math.tanh(2.0)], abs=0.03)
+    tried = scale.explored(said, torch.full((20_000, 1), 0.3), torch.Generator().manual_seed(0))
+    assert (tried - said)[:, :2].std(0).tolist() == pytest.approx([0.12, 0.12], rel=0.03)
+    grip = tried[:, 2]
+    assert set(grip.tolist()) == {-1.0, 1.0}
+    assert float((grip > 0.0).float().mean()) == pytest.approx(1.0 / (1.0 + math.exp(-4.0)), abs=0.004)
+    assert networks().policy(torch.zeros(1, 5), torch.zeros(1, 0, dtype=torch.uint8))[0].tolist() == (
+        pytest.approx([0.0, 0.0, 0.0], abs=0.03)
+    )
+
+
 @pytest.mark.parametrize(
     ("space", "what"),
     [(spaces.Discrete(3), "finite bounds"), (spaces.Box(-np.inf, np.inf, (2,)), "finite bounds")],
@@ -197,6 +226,7 @@ def test_actions_without_bounds_are_refused(space: spaces.Space[object], what: s
         ({"replay_size": 100}, {}, "pql.replay_size"),
         ({"sigma_max": 0.01}, {}, "pql.sigma_max"),
         ({"gamma": float("nan")}, {}, "pql.gamma"),
+        ({"keep_ratios": False, "parallel": False}, {}, "pql.keep_ratios"),
         ({}, {"rnn_layers": 1}, "policy.rnn_layers"),
         ({}, {"critic_mlp": []}, "policy.critic_mlp"),
     ],

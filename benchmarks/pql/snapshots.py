@@ -1,0 +1,85 @@
+"""Policies kept while a control run learns, and played afterwards, all alike: without noise, while no clock runs.
+
+A run's own scores are no measure: off-policy learners explore, and the episodes that they are averaged over began long
+ago, when the policy was another.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector import SyncVectorEnv
+from safetensors.torch import load_file
+
+from pql_core.networks import InUse, Policy
+from ver_core.config import PolicyConfig
+from ver_core.policy import RecurrentPolicy
+
+EVERY_S = 30.0
+"""A policy is kept so often."""
+EPISODES = 10
+FOLDER, INDEX, PLAYED = "policies", "policies.jsonl", "played.jsonl"
+"""In a run's folder: the policies; when each was kept; and what it was worth."""
+
+
+class Keeper:
+    """Keeps what a trainer saves."""
+
+    def __init__(self, run: Path) -> None:
+        self._run, self._saved = run, run / "policy.safetensors"
+        (run / FOLDER).mkdir(parents=True, exist_ok=True)
+        self._last = self._saved.stat().st_mtime_ns if self._saved.is_file() else 0
+
+    def look(self, steps: int, seconds: float) -> None:
+        """Keep the policy if there is a new one."""
+        if not self._saved.is_file() or (now := self._saved.stat().st_mtime_ns) == self._last:
+            return
+        self._last = now
+        shutil.copy(self._saved, self._run / FOLDER / f"{steps}.safetensors")
+        with (self._run / INDEX).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"steps": steps, "seconds": seconds}) + "\n")
+
+
+def play_run(run: Path, task: str, network: PolicyConfig, learner: str) -> None:
+    """Play the policies of a run that have not been played; `learner`: `pql.learner`, or "ver"."""
+    lines = (run / INDEX).read_text(encoding="utf-8").splitlines() if (run / INDEX).is_file() else []
+    played = (run / PLAYED).read_text(encoding="utf-8").splitlines() if (run / PLAYED).is_file() else []
+    for line in lines[len(played) :]:
+        row = json.loads(line)
+        row["played/return"] = worth(task, network, learner, run / FOLDER / f"{row['steps']}.safetensors")
+        with (run / PLAYED).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+@torch.inference_mode()
+def worth(task: str, network: PolicyConfig, learner: str, weights: Path) -> float:
+    """Return the mean return of EPISODES episodes without noise; of a Gaussian, its mean is played."""
+    envs = SyncVectorEnv([lambda: gymnasium.make(task)] * EPISODES)
+    space, actions = envs.single_observation_space, envs.single_action_space
+    trained: RecurrentPolicy | InUse
+    if learner == "ver":
+        trained = RecurrentPolicy(space, actions, network)
+        trained.load_state_dict(load_file(weights))
+    else:
+        policy = Policy(space, actions, network, learner)
+        policy.load_state_dict(load_file(weights))
+        trained = InUse(policy)
+    trained.eval()
+    observation, _ = envs.reset(seed=10_000)
+    total, over = np.zeros(EPISODES), np.zeros(EPISODES, bool)
+    none, state = torch.zeros(EPISODES, 0, dtype=torch.uint8), torch.zeros(EPISODES, trained.state_size)
+    before = torch.from_numpy(trained.action_layout.none).repeat(EPISODES, 1)
+    while not over.all():
+        seen = torch.from_numpy(np.asarray(observation, np.float32))
+        action: Any = trained(seen, none, before, state, torch.tensor([EPISODES])).distribution.mode().numpy()
+        observation, reward, terminated, truncated, _ = envs.step(np.clip(action, actions.low, actions.high))  # type: ignore[attr-defined]
+        total += np.where(over, 0.0, reward)
+        over |= terminated | truncated
+    envs.close()
+    return float(total.mean())
