@@ -82,8 +82,12 @@ class ActionScale(nn.Module):
         """A."""
         return len(self.reach)
 
-    def explored(self, numbers: Tensor, sigma: Tensor, rng: torch.Generator) -> Tensor:
-        """Return (n, A) with Gaussian noise of deviations (n, 1), and switches drawn."""
+    def explored(self, numbers: Tensor, sigma: Tensor, keeps: Tensor, rng: torch.Generator) -> Tensor:
+        """Return (n, A) with Gaussian noise of deviations sigma (n, 1), and switches drawn.
+
+        keeps: (n, 1) bool: there, switches stay as they began. A policy that lets go of all it has hold of never finds
+        out what holding on is worth: one step more of it changes nothing.
+        """
         device = numbers.device
         noise = torch.randn(numbers.shape, generator=rng, device=device)
         noisy = torch.addcmul(numbers, sigma * self.noise, noise)
@@ -91,6 +95,7 @@ class ActionScale(nn.Module):
             return noisy
         chance = ((1.0 + numbers) / 2.0).clamp(SWITCH_LEAST, 1.0 - SWITCH_LEAST)
         drawn = torch.where(torch.rand(numbers.shape, generator=rng, device=device) < chance, 1.0, -1.0)
+        drawn = torch.where(keeps & (self.first != 0.0), self.first.sign(), drawn)
         return torch.where(self.switch, drawn, noisy)
 
     def executed(self, numbers: Tensor) -> Tensor:

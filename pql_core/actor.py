@@ -118,7 +118,7 @@ class Actor:
         if self._policy.stochastic:
             tried, _ = self._policy.draw(floats, bytes_, self._rng)
         else:
-            tried = self._policy.scale.explored(sure, self._sigma[env], self._rng)
+            tried = self._policy.scale.explored(sure, self._sigma[env], env[:, None] % 2 == 0, self._rng)
         return torch.where(self._quiet[env], sure, tried)
 
     def _pending(self, env: Tensor) -> Records:

@@ -91,6 +91,7 @@ CASES = {
     "fewer objects than targets": (["eval", "tidy_house", "sim.objects=4"], "sim.objects=4: choose from 5 to 30"),
     "fewer objects around one skill": (["eval", "pick", "sim.objects=11"], "plays in full houses"),
     "houses in no picture": (["houses", "--out", "houses.txt"], "must end in .png or .jpg"),
+    "said twice": (["eval", "pick", "--obs", "depth", "sim.obs=laser"], "leave one of them out"),
     "unknown observation set": (["eval", "tidy_house", "sim.obs=rgb"], "choose from laser+map, laser, depth"),
     "simulator that is not there": (["eval", "tidy_house", "sim.name=gazebo"], "choose from mujoco, habitat"),
     "not in the zoo yet": (

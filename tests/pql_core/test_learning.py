@@ -198,11 +198,13 @@ def test_parts_begin_and_explore_as_they_are_told() -> None:
     scale = nets.policy.scale
     said = nets.policy(torch.zeros(20_000, 5), torch.zeros(20_000, 0, dtype=torch.uint8)).detach()
     assert said[0].tolist() == pytest.approx([0.5, -0.5, math.tanh(2.0)], abs=0.03)
-    tried = scale.explored(said, torch.full((20_000, 1), 0.3), torch.Generator().manual_seed(0))
+    sigma, rng = torch.full((20_000, 1), 0.3), torch.Generator().manual_seed(0)
+    tried = scale.explored(said, sigma, torch.zeros(20_000, 1, dtype=torch.bool), rng)
     assert (tried - said)[:, :2].std(0).tolist() == pytest.approx([0.12, 0.12], rel=0.03)
     grip = tried[:, 2]
     assert set(grip.tolist()) == {-1.0, 1.0}
     assert float((grip > 0.0).float().mean()) == pytest.approx(1.0 / (1.0 + math.exp(-4.0)), abs=0.004)
+    assert scale.explored(-said, sigma, torch.ones(20_000, 1, dtype=torch.bool), rng)[:, 2].min() == 1.0
     assert networks().policy(torch.zeros(1, 5), torch.zeros(1, 0, dtype=torch.uint8))[0].tolist() == (
         pytest.approx([0.0, 0.0, 0.0], abs=0.03)
     )

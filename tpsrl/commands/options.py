@@ -73,10 +73,14 @@ def agent_options(command: Command) -> Command:
 def eval_config(name: str, overrides: tuple[str, ...], flags: dict[str, Any]) -> EvalConfig:
     """Return the configuration, checked; with --data (ablations have none), `flags["split"]` becomes what its split is
     called."""
-    from configs.schema import ConfigError, load_eval_config
+    from configs.schema import ConfigError, load_eval_config, override_key
 
     try:
         given = {"sim.name": flags.get("sim"), "sim.obs": flags.get("obs")}
+        for key in map(override_key, overrides):
+            if given.get(key):
+                option = {"sim.name": "--sim", "sim.obs": "--obs"}[key]
+                raise BadInput(f"{option} {given[key]} and {key}=… say the same thing; leave one of them out")
         config = load_eval_config([*overrides, *(f"{key}={value}" for key, value in given.items() if value)])
     except ConfigError as error:
         raise BadInput(str(error)) from error
