@@ -10,6 +10,7 @@ there it is believed to lie. `--trace`: a line of JSON for every call, with both
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 from collections import Counter
@@ -29,6 +30,7 @@ from planner.sensed import LOWEST_M
 from planner.state import OracleState
 from planner.task_planner import PLANNED, SKILL_OF_ACTION
 from skills import task_class
+from skills.skill import SkillPolicy
 
 KINDS = ("holding", "in", "object_at", "opened_cab", "opened_fridge", "robot_at", "arm_out")
 """Facts that both estimates tell; the others are about what has been tried."""
@@ -75,7 +77,7 @@ def play(asked: tuple[str, int]) -> Played:
         played.lines.append({"episode": index, **vars(row), **told, "places": places, "at": loop.result.steps})
 
     specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
-    policies = load_policies(agent, scenario)
+    policies = _policies(agent, scenario)
     limits = chain_limits(MAX_STEPS, {})
     loop = ClosedLoop(sim, episode, policies, specs, limits, "sensed", on_call=lambda label, step: look())
     result = loop.run()
@@ -87,6 +89,12 @@ def play(asked: tuple[str, int]) -> Played:
                 played.ends.append((target.object, _where(sim, episode, target.object), _belief(loop, sim, target)))
     sim.close()
     return played
+
+
+@functools.cache
+def _policies(agent: Agent, scenario: str) -> dict[str, SkillPolicy]:
+    """Load them once in each process."""
+    return load_policies(agent, scenario)
 
 
 def _told(action: str) -> tuple[str, list[str]]:
@@ -151,9 +159,8 @@ def main() -> None:
             lines += [json.dumps(line) for line in played.lines]
     if options.trace:
         options.trace.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(
-        f"\n{options.scenario}: {won} of {len(asked)}; " + ", ".join(f"{n} {why}" for why, n in reasons.most_common())
-    )
+    causes = ", ".join(f"{count} {why}" for why, count in reasons.most_common())
+    print(f"\n{options.scenario}: {won} of {len(asked)}; {causes}")
     print("\n| fact | believed and so | believed, not so | so, not believed |\n| --- | --- | --- | --- |")
     for kind in KINDS:
         print(f"| {kind} | {facts[kind, 'both']} | {facts[kind, 'believed']} | {facts[kind, 'true']} |")

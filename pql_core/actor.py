@@ -32,7 +32,7 @@ class Actor:
         self._envs, self._policy, self._statistics, self._hand_on = envs, policy, statistics, hand_on
         n, layout = config.num_envs, policy.obs_layout
         self._sigma = deviations(config).to(device)[:, None]
-        self._quiet = torch.arange(n, device=device)[:, None] >= n - config.greedy_envs
+        self._quiet = torch.arange(n, device=device)[:, None] >= config.noisy_envs
         self._rng = torch.Generator(device).manual_seed(config.seed)
         self._floats = torch.zeros(n, layout.floats, device=device)
         self._bytes = torch.zeros(n, layout.bytes, dtype=torch.uint8, device=device)

@@ -107,6 +107,11 @@ class PqlConfig:
     log_every_s: float = 5.0
     """How often scalars are written."""
 
+    @property
+    def noisy_envs(self) -> int:
+        """How many of the environments add noise: the first so many."""
+        return self.num_envs - self.greedy_envs
+
     def check(self) -> None:
         """Raise `ConfigError` at the first senseless value."""
         for name, choices in (("learner", LEARNERS), ("critic", CRITICS)):

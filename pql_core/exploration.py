@@ -10,6 +10,5 @@ from pql_core.config import PqlConfig
 
 def deviations(config: PqlConfig) -> Tensor:
     """Return sigma_i (N,): evenly spaced from sigma_min to sigma_max; 0 for the last `greedy_envs`."""
-    noisy = config.num_envs - config.greedy_envs
-    spread = torch.linspace(config.sigma_min, config.sigma_max, noisy)
+    spread = torch.linspace(config.sigma_min, config.sigma_max, config.noisy_envs)
     return torch.cat((spread, torch.zeros(config.greedy_envs)))

@@ -330,7 +330,7 @@ class _Session:
         if actor.random:
             trainer._random_steps += n
         for env, episode in actor.episodes:
-            greedy = env >= self._config.num_envs - self._config.greedy_envs
+            greedy = env >= self._config.noisy_envs
             trainer._recent.append(episode)
             if greedy and not actor.random:
                 trainer._greedy.append(episode)
