@@ -27,7 +27,7 @@ test-slow: $(TEST_STAMP)
 
 # All but those that train for hours.
 bench: $(STAMP)
-	for script in $(filter-out $(addprefix benchmarks/,learning.py emergent_navigation.py navigation_learning.py),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out $(addprefix benchmarks/,learning.py emergent_navigation.py navigation_learning.py seeds.py),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -161,7 +161,8 @@ class PqlTrainer:
         """Start them."""
         config = self.config
         if self._vector is not None:
-            return Vector(self._vector, self.device, config.seed + self._sessions * config.num_envs)
+            seeds = np.random.SeedSequence((config.seed, self._sessions))  # environment i gets this and i more
+            return Vector(self._vector, self.device, int(seeds.generate_state(1)[0]) >> 1)
         none = np.zeros((0, self.policy.action_layout.size), np.float32)
         replays = None if self._groups is None else [Replay(group + 1, none) for group in self._groups]
         pool = WorkerPool(

@@ -251,7 +251,7 @@ class OpenFridge(Open):
     fixed_boxes_m = ((0.95, 1.05), (0.38, 0.53)), ((1.08, 1.17), (0.04, 0.20))
     # Further round, and the shoulder meets the head.
     fixed_yaw_rad = 0.3
-    rest_reward_per_m = 1.0
+    rest_reward_per_m = 10.0
 
 
 class CloseCabinet(Close):

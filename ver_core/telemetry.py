@@ -31,13 +31,12 @@ class Telemetry:
         self,
         run: RunDirectory,
         wandb_mode: str = "disabled",
-        name: str | None = None,
         config: Mapping[str, Any] | None = None,
         resume_steps: int | None = None,
     ) -> None:
         """Open the files of `run`.
 
-        wandb_mode: disabled, offline or online. name: of the run at W&B; else the folder's. config: shown at W&B.
+        wandb_mode: disabled, offline or online. config: shown at W&B.
         resume_steps: the step count of the checkpoint that training resumes from; rows beyond it are forgotten.
         Raises `RunError` if the JSONL cannot be opened.
         """
@@ -56,7 +55,7 @@ class Telemetry:
         self._wandb: wandb.Run | None = None
         if wandb_mode != "disabled":
             new = resume_steps is None
-            self._wandb_guard.call(lambda: self._open_wandb(wandb_mode, name, config, new), rows=0)
+            self._wandb_guard.call(lambda: self._open_wandb(wandb_mode, config, new), rows=0)
 
     def log(self, steps: int, scalars: Mapping[str, float]) -> None:
         """Write one row: {"steps": steps, "seconds": training's wall-clock time so far, all sessions, **scalars}.
@@ -99,12 +98,12 @@ class Telemetry:
         for key, value in values.items():
             self._tensorboard.add_scalar(key, value, steps)
 
-    def _open_wandb(self, mode: str, name: str | None, config: Mapping[str, Any] | None, new: bool) -> None:
+    def _open_wandb(self, mode: str, config: Mapping[str, Any] | None, new: bool) -> None:
         import wandb
 
         run = wandb.init(
             project="tpsrl",
-            name=name or self.run.path.resolve().name,
+            name=self.run.path.resolve().name,
             config=dict(config or {}),
             dir=str(self.run.path),
             mode=mode,  # type: ignore[arg-type]

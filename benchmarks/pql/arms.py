@@ -61,9 +61,10 @@ RATIOS: dict[str, dict[str, Any]] = {
 }
 SLOWED: dict[str, dict[str, Any]] = {"pql": CONTROL["pql"], "ddpg_n": CONTROL["ddpg_n"]}
 SKILLS: dict[str, dict[str, Any]] = {
-    "pql_d": {"system": "skill", "options": ["--algorithm", "pql"]},
-    "ver": {"system": "skill", "options": []},
+    "pql_d": {"system": "skill", "options": ["--algorithm", "pql", "retries=0"]},
+    "ver": {"system": "skill", "options": ["retries=0"]},
 }
+"""With retries, episodes that failed are played again, and training's success is of harder ones."""
 SUITES: dict[str, tuple[list[str], dict[str, dict[str, Any]]]] = {
     "control": (["Ant-v5", "Humanoid-v5"], CONTROL),
     "exploration": (["Ant-v5"], EXPLORATION),

@@ -94,7 +94,7 @@ def wandb_records(file: Path) -> list[Any]:
 def test_every_row_is_in_all_three_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_SILENT", "true")
     run = open_run(tmp_path)
-    telemetry = Telemetry(run, wandb_mode="offline", name="n", config={"seed": 3})
+    telemetry = Telemetry(run, wandb_mode="offline", config={"seed": 3})
     telemetry.log(128, {"train/success": 0.25, "train/reward": -1.5})
     assert [row["steps"] for row in rows(tmp_path)] == [128]  # at once, not when closed
     telemetry.log(256, {"train/success": 0.5, "train/reward": math.nan})
