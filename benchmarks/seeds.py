@@ -52,8 +52,10 @@ def _evaluated(run: Path, split: str, episodes: int, workers: int) -> dict[str, 
 
     config = run_entry(run).config
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "eval.json"
-        command = [sys.executable, "-m", "tpsrl", "eval", config.skill, "--skills", str(run), "--obs", config.obs]
+        skills, file = Path(folder) / "skills", Path(folder) / "eval.json"
+        skills.mkdir()
+        (skills / "run").symlink_to(run.resolve())
+        command = [sys.executable, "-m", "tpsrl", "eval", config.skill, "--skills", str(skills), "--obs", config.obs]
         command += [] if config.nav else ["--no-skill-nav"]
         command += ["--split", split, "--episodes", str(episodes), "--workers", str(workers), "--json", str(file)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

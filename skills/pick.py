@@ -30,7 +30,8 @@ from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
 GRASP_M = 0.15
 """The suction draws only so near to where the object was told to be (habitat's magic grasp reaches as far): what the
 hand brushes against on the way does not stick to it."""
-DISTANCE_REWARD = 2.0
+DISTANCE_REWARD = 10.0
+"""A metre; habitat has 2, with which learning takes longer (docs/training.md)."""
 PICK_REWARD = 2.0
 WRONG_OBJECT_PEN = DROP_PEN = 0.5
 

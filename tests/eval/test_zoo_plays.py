@@ -26,7 +26,7 @@ STARTS = {
     "pick_nonav_laser": (12, 11, 8),
     "place_nav_laser": (8, 1, 10),
     "place_nonav_laser": (10, 11, 9),
-    "open_fridge_nav_laser": (5, 12, 11),
+    "open_fridge_nav_laser": (11, 7, 1),
     "close_fridge_nav_laser": (4, 12, 6),
     "open_cabinet_nav_laser": (1, 4, 9),
     "open_cabinet_nonav_laser": (1, 3, 7),

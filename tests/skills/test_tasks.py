@@ -221,8 +221,8 @@ def test_distance_rewards_telescope(seed: int) -> None:
     """The sum of differences is the difference of the ends, whatever happens between them."""
     states, infos, _ = rollout(make("pick"), seed)
     if not any(state.held for state in states):
-        expected = 2.0 * (states[0].way_m - states[-1].way_m)
-        assert total(infos, "reach") == pytest.approx(expected, abs=2.0 * 0.0005 * len(infos))
+        expected = 10.0 * (states[0].way_m - states[-1].way_m)
+        assert total(infos, "reach") == pytest.approx(expected, abs=10.0 * 0.0005 * len(infos))
     states, infos, _ = rollout(make("place"), seed)
     if all(state.carrying and state.goal_m > 0.15 for state in states):
         expected = 2.0 * (states[0].way_m - states[-1].way_m)
@@ -341,10 +341,10 @@ def place_state(held: str = "bowl", goal_m: float = 1.0, rest_m: float = 0.5, le
 def test_pick_terms(a: float, b: float, c: float, d: float) -> None:
     empty, near = pick_state("", a, c), pick_state("", b, d)
     held, rest = pick_state("bowl", a, c), pick_state("bowl", b, d)
-    assert reach_reward(empty, near) == 2.0 * round(a - b, 3) and reach_reward(empty, rest) == 0.0
+    assert reach_reward(empty, near) == 10.0 * round(a - b, 3) and reach_reward(empty, rest) == 0.0
     assert pick_reward(empty, held) == 2.0 and pick_reward(held, rest) == 0.0
     assert pick_reward(empty, pick_state("apple")) == 0.0 and wrong_object(pick_state("apple"))
-    assert pick_rest_reward(held, rest) == 2.0 * round(c - d, 3) and pick_rest_reward(empty, held) == 0.0
+    assert pick_rest_reward(held, rest) == 10.0 * round(c - d, 3) and pick_rest_reward(empty, held) == 0.0
     assert dropped(held, empty) and not dropped(empty, near) and not wrong_object(held)
 
 
