@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
-from eval.evaluate import Request, run_episode
 from eval.statistics import wilson
-from hab.objects import object_model
-from planner.agent import Agent
+from hab.objects import object_kind, object_model
+from planner.agent import Agent, load_policies, play_skill, seed_draws
 from skills import make_env
+from skills.starts import Start
 
 EDGES_M = (0.03, 0.06, 0.10, 0.20)
 SAME_HEIGHT_M = 0.25
@@ -33,39 +33,34 @@ def main() -> None:
     parser.add_argument("--split", default="val")
     parser.add_argument("--episodes", type=int, default=200)
     options = parser.parse_args()
-    request = Request(options.skill, Agent(options.skills), split=options.split)
-    tables: dict[str, dict[str, list[bool]]] = {
-        name: defaultdict(list) for name in ("next to it", "furniture", "kind", "reason")
-    }
+    policy = load_policies(Agent(options.skills), options.skill)[options.skill]
+    tables: dict[str, dict[str, list[bool]]] = {name: defaultdict(list) for name in ("next to it", "furniture", "kind")}
+    reasons: Counter[str] = Counter()
     for index in range(options.episodes):
-        result = run_episode(request, index)
-        start = start_of(options.skill, options.split, index)
-        tables["next to it"][shown_gap(gap_m(options.skill, start))].append(result.success)
-        tables["furniture"][result.kinds[1]].append(result.success)
-        tables["kind"][result.kinds[0]].append(result.success)
-        if not result.success:
-            tables["reason"][result.reason].append(False)
+        seed_draws(0, index)
+        env = make_env(options.skill, split=options.split, index=index)
+        env.reset(seed=0)
+        task: Any = env.unwrapped
+        target = task.start.episode.target(task.goal.object)
+        place = target.start_receptacle if options.skill == "pick" else target.goal_receptacle
+        row = play_skill(options.skill, env, policy)
+        success = row.outcome == "success"
+        tables["next to it"][shown_gap(gap_m(options.skill, task.start))].append(success)
+        tables["furniture"][task.sim.scene.receptacle(place).kind].append(success)
+        tables["kind"][object_kind(target.object)].append(success)
+        if not success:
+            reasons[row.reason] += 1
+        env.close()
     for name, rows in tables.items():
         print(f"\n{name}")
         for key, done in sorted(rows.items(), key=lambda row: row[0] if name == "next to it" else -len(row[1])):
-            if name == "reason":
-                print(f"  {key}: {len(done)}")
-            elif len(done) >= FEWEST:
+            if len(done) >= FEWEST:
                 low, high = wilson(sum(done), len(done))
                 print(f"  {key}: {sum(done)} of {len(done)}, {sum(done) / len(done):.2f} ({low:.2f}-{high:.2f})")
+    print("\nfailures: " + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()))
 
 
-def start_of(skill: str, split: str, index: int) -> Any:
-    """Return the start state that `run_episode` plays."""
-    env = make_env(skill, split=split, index=index)
-    env.reset(seed=0)
-    task: Any = env.unwrapped
-    start = task.start
-    env.close()
-    return start
-
-
-def gap_m(skill: str, start: Any) -> float:
+def gap_m(skill: str, start: Start) -> float:
     """Return how far the nearest other object is; infinite where there is none."""
     name, objects = start.goal.object, start.episode.objects
     x, y, z = start.goal.position if skill == "place" else objects[name][0]

@@ -34,13 +34,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from training_runs import TPSRL, Row, first_over, rows, train
+from training_runs import TPSRL, Row, first_over, interval, rows, train
 
 BAR = 0.90
 SHARES = (0.125, 0.25, 0.5, 0.75, 1.0)
 """Of the budget, where curves are read."""
 ONE_RUN, DONE = "one-run", "done.json"
-REPETITIONS = 2000
 
 
 @dataclass(frozen=True)
@@ -239,15 +238,8 @@ def _print(found: dict[str, list[dict[str, Any]]], first: str) -> None:
 def _interval(values: list[float]) -> str:
     """Return the mean, with rliable's interval if it is at hand."""
     form = "{:,.2f}" if max(values) < 1000 else "{:,.0f}"
-    said = form.format(np.mean(values))
-    try:
-        from rliable import library
-    except ImportError:
-        return said
-    scores = {"": np.array(values)[:, None]}
-    _, intervals = library.get_interval_estimates(scores, lambda x: np.array([x.mean()]), reps=REPETITIONS)
-    low, high = intervals[""][:, 0]
-    return f"{said} ({form.format(low)}-{form.format(high)})"
+    said, bounds = form.format(np.mean(values)), interval(values)
+    return f"{said} ({form.format(bounds[0])}-{form.format(bounds[1])})" if bounds else said
 
 
 if __name__ == "__main__":

@@ -4,24 +4,25 @@
     python benchmarks/seeds.py runs/0 runs/1 runs/2 [--split val] [--episodes 200] [--workers 2]
 
 For each run: decisions, minutes, the decisions after which 0.5 and 0.8 of the last 100 training episodes had succeeded,
-and what `tpsrl eval` says. The mean over the runs has rliable's interval (Agarwal et al. 2021), if rliable is there
+and what `tpsrl eval` measures. The mean over the runs has rliable's interval (Agarwal et al. 2021), if rliable is there
 (benchmarks/pql/requirements.txt): with three runs, that is their range.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from training_runs import Row, first_over, interval, rows
+
+from eval.evaluate import EpisodeResult, Request, evaluate
+from eval.statistics import wilson
+from planner.agent import Agent
+from planner.zoo import run_entry
 
 BARS = (0.5, 0.8)
-REPETITIONS = 2000
 
 
 def main() -> None:
@@ -33,43 +34,30 @@ def main() -> None:
     options = parser.parse_args()
     rates = []
     for run in options.runs:
-        rows = [json.loads(line) for line in (run / "scalars.jsonl").read_text(encoding="utf-8").splitlines()]
-        told = [f"{rows[-1]['steps']:,} decisions, {rows[-1]['seconds'] / 60.0:.0f} min"]
-        told += [f"{bar:g} after {_first(rows, bar)}" for bar in BARS]
-        found = _evaluated(run, options.split, options.episodes, options.workers)
-        rates.append(found["success"])
-        low, high = found["success_ci95"]
-        print(f"{run}: {'; '.join(told)}; {options.split} {found['success']:.3f} ({low:.2f}-{high:.2f})", flush=True)
-    print(f"mean {np.mean(rates):.3f}{_interval(rates)}")
+        known = rows(run)
+        told = [f"{known[-1]['steps']:,} decisions, {known[-1]['seconds'] / 60.0:.0f} min"]
+        told += [f"{bar:g} after {_when(first_over(known, bar))}" for bar in BARS]
+        done = [result.success for result in _played(run, options.split, options.episodes, options.workers)]
+        rates.append(sum(done) / len(done))
+        low, high = wilson(sum(done), len(done))
+        print(f"{run}: {'; '.join(told)}; {options.split} {rates[-1]:.3f} ({low:.2f}-{high:.2f})", flush=True)
+    bounds = interval(rates)
+    print(f"mean {np.mean(rates):.3f}" + (f" ({bounds[0]:.3f}-{bounds[1]:.3f})" if bounds else ""))
 
 
-def _first(rows: list[dict[str, Any]], bar: float) -> str:
-    return next((f"{row['steps']:,}" for row in rows if (row.get("episode/success") or 0.0) >= bar), "-")
+def _when(row: Row | None) -> str:
+    return f"{row['steps']:,}" if row else "-"
 
 
-def _evaluated(run: Path, split: str, episodes: int, workers: int) -> dict[str, Any]:
-    from planner.zoo import run_entry
-
+def _played(run: Path, split: str, episodes: int, workers: int) -> list[EpisodeResult]:
     config = run_entry(run).config
-    with tempfile.TemporaryDirectory() as folder:
-        skills, file = Path(folder) / "skills", Path(folder) / "eval.json"
-        skills.mkdir()
-        (skills / "run").symlink_to(run.resolve())
-        command = [sys.executable, "-m", "tpsrl", "eval", config.skill, "--skills", str(skills), "--obs", config.obs]
-        command += [] if config.nav else ["--no-skill-nav"]
-        command += ["--split", split, "--episodes", str(episodes), "--workers", str(workers), "--json", str(file)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-
-
-def _interval(rates: list[float]) -> str:
-    try:
-        from rliable import library
-    except ImportError:
-        return ""
-    scores = {"": np.array(rates)[:, None]}
-    _, intervals = library.get_interval_estimates(scores, lambda x: np.array([x.mean()]), reps=REPETITIONS)
-    return " ({:.3f}-{:.3f})".format(*intervals[""][:, 0])
+    with tempfile.TemporaryDirectory() as skills:
+        (Path(skills) / "run").symlink_to(run.resolve())
+        agent = Agent(skills, skill_nav=config.nav)
+        evaluation = evaluate(Request(config.skill, agent, split, episodes, obs=config.obs), workers)
+    if evaluation.error or evaluation.interrupted:
+        raise SystemExit(evaluation.error or "interrupted")
+    return evaluation.results
 
 
 if __name__ == "__main__":

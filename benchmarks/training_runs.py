@@ -1,4 +1,4 @@
-"""A benchmark's trainings: each in a folder of its own, and taken up there where it was left."""
+"""A benchmark's trainings: each in a folder of its own, taken up there where it was left; and means over them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 Row = dict[str, float]
 TPSRL = (sys.executable, "-m", "tpsrl")
+REPETITIONS = 2000
 
 
 def rows(folder: Path) -> list[Row]:
@@ -58,3 +61,15 @@ def train(
 def first_over(known: list[Row], bar: float) -> Row | None:
     """Return the first row in which the success of the last training episodes is at the bar."""
     return next((row for row in known if row.get("episode/success", 0.0) >= bar), None)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return rliable's 95 % interval of the mean over runs; None where rliable is not installed."""
+    try:
+        from rliable import library
+    except ImportError:
+        return None
+    scores = {"": np.array(values)[:, None]}
+    _, intervals = library.get_interval_estimates(scores, lambda x: np.array([x.mean()]), reps=REPETITIONS)
+    low, high = intervals[""][:, 0]
+    return float(low), float(high)

@@ -199,6 +199,7 @@ class Articulated(SkillTask[ArticulatedState]):
 
 class Open(Articulated):
     parts, oracle = (ARM, GRIP), OracleOpen
+    rest_reward_per_m = 10.0
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
@@ -239,7 +240,6 @@ class OpenCabinet(Open):
     skill, number, kind = "open_cabinet", 5, "cabinet"
     goal_position = DRAWER_OPEN_M
     box_x_m, box_y_m = (0.80, 0.95), (-0.35, 0.35)
-    rest_reward_per_m = 10.0
 
 
 class OpenFridge(Open):
@@ -251,7 +251,6 @@ class OpenFridge(Open):
     fixed_boxes_m = ((0.95, 1.05), (0.38, 0.53)), ((1.08, 1.17), (0.04, 0.20))
     # Further round, and the shoulder meets the head.
     fixed_yaw_rad = 0.3
-    rest_reward_per_m = 10.0
 
 
 class CloseCabinet(Close):
