@@ -67,6 +67,9 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     _check_task(config)
     config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs, config.nav))
     teacher = None
+    if not resume and bool(config.teacher) != (config.train.teacher_coef > 0.0):
+        missing = "the first" if config.teacher else "the second"
+        raise BadInput(f"train=taught and teacher: {missing} is missing; give both")
     if config.teacher:
         config, teacher = _with_teacher(config)
     if config.initial_weights:

@@ -167,7 +167,7 @@ class TrainConfig:
     """Weight of the squared error of `policy.predicted_keys`, in units of their deviations."""
     cpc_coef: float = 0.1
     """Weight of CPC|A's loss (`policy.cpc_steps`)."""
-    teacher_coef: float = 1.0
+    teacher_coef: float = 0.0
     """Weight of the divergence from what the teacher of `policy.teacher_key` would do, at the start; it falls linearly
     to nothing at total_steps (kickstarting, Schmitt et al. 2018)."""
     normalize_advantage: bool = False

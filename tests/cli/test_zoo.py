@@ -115,10 +115,12 @@ def test_a_policy_that_sees_depth_learns_beside_a_packaged_one(
     assert run(played, monkeypatch) == 0
     capsys.readouterr()
     for arguments, says in (
-        (["close_fridge", "--nav", f"teacher={teacher}"], "has nav=False, the training nav=True"),
-        (["close_cabinet", "--no-nav", f"teacher={teacher}"], "has skill=close_fridge"),
-        (["close_fridge", "--no-nav", "teacher=/no/such"], "give a run's folder"),
-        (["close_fridge", "--no-nav", f"teacher={teacher}", "policy.critic_mlp=[]"], "policy.critic_keys"),
+        (["close_fridge", "--nav", "train=taught", f"teacher={teacher}"], "has nav=False, the training nav=True"),
+        (["close_cabinet", "--no-nav", "train=taught", f"teacher={teacher}"], "has skill=close_fridge"),
+        (["close_fridge", "--no-nav", "train=taught", "teacher=/no/such"], "give a run's folder"),
+        (["close_fridge", "--no-nav", "train=taught", f"teacher={teacher}", "policy.critic_mlp=[]"], "critic_keys"),
+        (["close_fridge", "--no-nav", "train=taught"], "the second is missing"),
+        (["close_fridge", "--no-nav", f"teacher={teacher}"], "the first is missing"),
         (["close_fridge", "--no-nav", f"teacher={teacher}", "--algorithm", "pql"], "PQL learns from rewards alone"),
     ):
         assert run(["train-skill", *arguments, "--out", str(tmp_path / "none")], monkeypatch) == 2

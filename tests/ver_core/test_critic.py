@@ -244,7 +244,7 @@ def test_an_actor_does_as_a_teacher_would_while_the_teacher_counts() -> None:
         policy = RecurrentPolicy(space, spaces.Box(-1.0, 1.0, (2,)), described)
         config = TrainConfig(
             num_envs=2, rollout_length=32, epochs=10, mini_batches=1, learning_rate=1e-2, max_grad_norm=10.0,
-            final_learning_rate=1e-2, std_learning_rate=1e-2, device="cpu",
+            final_learning_rate=1e-2, std_learning_rate=1e-2, device="cpu", teacher_coef=1.0,
         )  # fmt: skip
         rollout = Rollout(Layout(2, policy.obs_layout.floats, 0, 2), 32, policy.state_size, CPU)
         taken = rollout.extend(64)
