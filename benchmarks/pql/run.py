@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=3600, help="of each run of a control suite")
     parser.add_argument("--steps", type=int, default=500_000, help="decisions of each run of the suite skills")
     parser.add_argument("--obs", default="laser", help="what skills see")
+    parser.add_argument("--also", nargs="+", default=[], help="overrides of skills' runs, such as of one core's")
     parser.add_argument("--venv", type=Path, help="with SB3 (requirements.txt); without, its arm is left out")
     parser.add_argument("--out", type=Path, default=Path("outputs/pql"))
     options = parser.parse_args()
@@ -69,7 +70,7 @@ def _command(options: argparse.Namespace, system: str, arm: str, task: str, seed
         return [*driver, task, str(seed), str(options.seconds), str(folder)]
     given = SUITES[options.suite][1][arm]["options"]
     section = "pql" if "pql" in given else "train"
-    command = [sys.executable, "-m", "tpsrl", "train-skill", task, "--nav", "--obs", options.obs, *given]
+    command = [sys.executable, "-m", "tpsrl", "train-skill", task, "--nav", "--obs", options.obs, *given, *options.also]
     command += ["--steps", str(options.steps), "--out", str(folder)]
     return [*command, "--resume"] if (folder / "checkpoint.pt").is_file() else [*command, f"{section}.seed={seed}"]
 
