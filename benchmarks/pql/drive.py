@@ -1,7 +1,9 @@
-"""Trains one arm of a control suite: `drive.py SUITE ARM TASK SEED SECONDS FOLDER`. An interrupted run is resumed.
+"""Trains one arm of a control suite: `drive.py SUITE ARM TASK SEED SECONDS KEEP_S FOLDER`. An interrupted run is
+resumed.
 
-Training ends after so many seconds of wall clock, all sessions together. Then the policies that were kept meanwhile are
-played (snapshots.py): their returns (played.jsonl) are the result.
+Training ends after so many seconds of wall clock, all sessions together. Then the policies that were kept meanwhile,
+one every KEEP_S seconds, are played (snapshots.py): their returns (played.jsonl) are the result. With `train` as one
+more argument they are not; the same command without it plays them.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from arms import NETWORK, SLOWED_STEP_S, SUITES, VER, VERS_ENTROPY, VERS_NETWORK, VERS_PACE
+from arms import NETWORK, NETWORKS, SLOWED_STEP_S, SUITES, VER, VERS_ENTROPY, VERS_NETWORK, VERS_PACE
 from control_env import make
-from snapshots import EVERY_S, Keeper, play_run
+from snapshots import Keeper, play_run
 
 from pql_core.config import PqlConfig
 from pql_core.trainer import PqlTrainer
@@ -26,8 +28,25 @@ STEPS = 1_000_000_000
 
 
 def main() -> None:
-    suite, arm, task, seed, seconds, folder = sys.argv[1:]
-    settings, out, limit = SUITES[suite][1][arm], Path(folder), float(seconds)
+    suite, arm, task, seed, seconds, keep_s, folder, *only = sys.argv[1:]
+    settings, out = SUITES[suite][1][arm], Path(folder)
+    if settings["system"] == "ver":
+        network, learner = PolicyConfig(**VERS_NETWORK), "ver"
+    else:
+        layers = NETWORKS.get(suite, NETWORK["mlp"])
+        network = PolicyConfig(**{**NETWORK, "mlp": layers, "critic_mlp": layers})
+        learner = settings["config"].get("learner", "ddpg")
+    if last_row(out)["seconds"] < float(seconds):
+        saving = {"seed": int(seed), "checkpoint_every_s": float(keep_s)}
+        train(settings, suite, task, network, out, float(seconds), saving)
+    if only != ["train"]:
+        play_run(out, task, network, learner)
+
+
+def train(
+    settings: dict[str, Any], suite: str, task: str, network: PolicyConfig, out: Path, limit: float, saving: Any
+) -> None:
+    """Train until `limit` seconds of clock are over, and keep policies meanwhile."""
     make_env = partial(make, task, SLOWED_STEP_S if suite == "slowed" else 0.0)
     keeper = Keeper(out)
 
@@ -36,27 +55,23 @@ def main() -> None:
         keeper.look(int(row["steps"]), row["seconds"])
         return bool(row["seconds"] >= limit)
 
-    shared: dict[str, Any] = {"out": out, "resume": (out / "checkpoint.pt").is_file(), "description": f"{arm} {task}"}
-    saving: dict[str, Any] = {"seed": int(seed), "checkpoint_every_s": EVERY_S}
+    shared: dict[str, Any] = {"out": out, "resume": (out / "checkpoint.pt").is_file(), "description": task}
     if settings["system"] == "pql":
-        network = PolicyConfig(**NETWORK)
         config = PqlConfig(**settings["config"], **saving, total_steps=STEPS)
         interrupted = PqlTrainer(make_env, config, network, **shared).train(over).interrupted
-        learner = config.learner
     else:
-        network, learner = PolicyConfig(**VERS_NETWORK), "ver"
-        pace = VERS_PACE[task]
-        train = TrainConfig(**VER, **saving, total_steps=int(pace * limit), target_entropy=VERS_ENTROPY[task])
-        interrupted = Trainer(make_env, train, network, **shared).train(over).interrupted
+        steps = int(VERS_PACE[task] * limit)
+        config_of_ver = TrainConfig(**VER, **saving, total_steps=steps, target_entropy=VERS_ENTROPY[task])
+        interrupted = Trainer(make_env, config_of_ver, network, **shared).train(over).interrupted
     if interrupted:
         raise SystemExit(1)
     keeper.look(**{key: last_row(out)[key] for key in ("steps", "seconds")})
-    play_run(out, task, network, learner)
 
 
 def last_row(run: Path) -> dict[str, Any]:
     """Return the last row of scalars; the clock goes on where an earlier session left it."""
-    lines = (run / "scalars.jsonl").read_text(encoding="utf-8").splitlines()
+    file = run / "scalars.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     return dict(json.loads(lines[-1])) if lines else {"steps": 0, "seconds": 0.0}
 
 

@@ -6,9 +6,10 @@
 
 Suites (arms.py): control (Ant-v5, Humanoid-v5: PQL, PQL-D, DDPG(n), SAC(n), VER, SB3's SAC), exploration (mixed noise
 and one sigma for all), ratios (kept, left free, and other numbers of updates), slowed (PQL and DDPG(n), environments
-that keep one waiting), skills (Pick and Open Fridge: PQL-D and VER). Control suites end after `--seconds` of wall
-clock, skills after `--steps` decisions. Seed by seed, so that all arms have the machine alike. What is there is not run
-again, what was interrupted is resumed (SB3's runs begin anew): the command may be given again.
+that keep one waiting), gpu (PQL and DDPG(n) with Table B.1's values), skills (Pick and Open Fridge: PQL-D and VER).
+Control suites end after `--seconds` of wall clock, skills after `--steps` decisions. Seed by seed, so that all arms
+have the machine alike. What is there is not run again, what was interrupted is resumed (SB3's runs begin anew): the
+command may be given again.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--seconds", type=int, default=3600, help="of each run of a control suite")
+    parser.add_argument("--keep-s", type=float, default=30.0, help="between policies that are kept and played")
+    parser.add_argument("--train-only", action="store_true", help="play them when the command is given without this")
     parser.add_argument("--steps", type=int, default=500_000, help="decisions of each run of the suite skills")
     parser.add_argument("--obs", default="laser", help="what skills see")
     parser.add_argument("--also", nargs="+", default=[], help="overrides of skills' runs, such as of one core's")
@@ -58,7 +61,8 @@ def main() -> None:
                     raise SystemExit("interrupted; give the same command again to go on") from None
                 if code != 0 or (system == "skill" and not _complete(options, folder)):
                     raise SystemExit(f"{' '.join(command)}: interrupted or failed; the same command goes on")
-                (folder / DONE).write_text(json.dumps({"command": command}) + "\n", encoding="utf-8")
+                if not options.train_only:
+                    (folder / DONE).write_text(json.dumps({"command": command}) + "\n", encoding="utf-8")
 
 
 def _command(options: argparse.Namespace, system: str, arm: str, task: str, seed: int, folder: Path) -> list[str]:
@@ -67,7 +71,8 @@ def _command(options: argparse.Namespace, system: str, arm: str, task: str, seed
         return [*driver, task, str(seed), str(options.seconds), str(folder)]
     if system != "skill":
         driver = [sys.executable, str(HERE / "drive.py"), options.suite, arm]
-        return [*driver, task, str(seed), str(options.seconds), str(folder)]
+        train = ["train"] if options.train_only else []
+        return [*driver, task, str(seed), str(options.seconds), str(options.keep_s), str(folder), *train]
     given = SUITES[options.suite][1][arm]["options"]
     section = "pql" if "pql" in given else "train"
     command = [sys.executable, "-m", "tpsrl", "train-skill", task, "--nav", "--obs", options.obs, *given, *options.also]

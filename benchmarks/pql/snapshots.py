@@ -21,8 +21,6 @@ from pql_core.networks import InUse, Policy
 from ver_core.config import PolicyConfig
 from ver_core.policy import RecurrentPolicy
 
-EVERY_S = 30.0
-"""A policy is kept so often."""
 EPISODES = 10
 FOLDER, INDEX, PLAYED = "policies", "policies.jsonl", "played.jsonl"
 """In a run's folder: the policies; when each was kept; and what it was worth."""

@@ -41,7 +41,7 @@ def trainer(config: PqlConfig, out: Path | None = None, **named: Any) -> PqlTrai
 
 def mean_return(trained: PqlTrainer, episodes: int = 100) -> float:
     """Play the policy without noise."""
-    policy, total, env = trained.policy, 0.0, PointMass()
+    policy, total, env = trained.policy.to("cpu"), 0.0, PointMass()
     layout, none = policy.obs_layout, torch.zeros(1, 0, dtype=torch.uint8)
     for episode in range(episodes):
         seen, _ = env.reset(seed=1000 + episode)
