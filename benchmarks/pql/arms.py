@@ -30,9 +30,7 @@ VER: dict[str, Any] = {
     "learning_rate": 3e-4, "std_learning_rate": 2e-3, "entropy_coef_learning_rate": 1e-2, "max_grad_norm": 1.0,
     "normalize_advantage": True, "min_batch": 16, "inference_workers": 1, "learner_threads": 2,
 }  # fmt: skip
-VERS_NETWORKS: dict[str, list[int]] = {"gpu": [512, 256, 128]}
-"""Suite -> layers of the policy and of the Q functions, where they are others than NETWORK's."""
-NETWORK: dict[str, Any] = {**NETWORK, "mlp": [256, 256], "critic_mlp": [256, 256], "initial_std": 0.5}
+VERS_NETWORK: dict[str, Any] = {**NETWORK, "mlp": [256, 256], "critic_mlp": [256, 256], "initial_std": 0.5}
 """As in small.yaml, with a layer in place of the LSTM."""
 VERS_PACE = {"Ant-v5": 7500, "Humanoid-v5": 5800}
 """Steps a second that VER makes on two cores of an AMD EPYC: its learning rate's cosine has to know how many there will
