@@ -194,8 +194,9 @@ class _Learner(ABC):
         self._unchecked.append(scalars[self.names[0]])
         if len(self._unchecked) >= CHECK_EVERY or not self._unchecked[-1].is_cuda:
             self._check()
+            missing = torch.full((), torch.nan, device=self._statistics.device)
             self._channel.counters.scalars[self.role, : len(self.names)] = torch.stack(
-                [scalars.get(name, torch.tensor(torch.nan)).double() for name in self.names]
+                [scalars.get(name, missing).double() for name in self.names]
             )
 
     def _check(self) -> None:

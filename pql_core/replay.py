@@ -266,10 +266,11 @@ class Replay:
             over = (kind == TERMINATED) & (steps < n_step)
             stop = (over | (kind == LAST) | (steps == n_step) | ~known).to(torch.uint8).argmax(1, keepdim=True)
             fine = known.gather(1, stop)[:, 0] & (kind[:, 0] != LAST)
-            slots = missing[fine]
-            env[slots], first[slots], last[slots] = whose[fine], begin[fine], (begin + stop[:, 0])[fine]
-            terminal[slots] = over.gather(1, stop)[fine, 0]
-            missing = missing[~fine]
+            kept = torch.nonzero(fine)[:, 0]  # once: each look at how many there are waits for a GPU
+            slots = missing[kept]
+            env[slots], first[slots], last[slots] = whose[kept], begin[kept], (begin + stop[:, 0])[kept]
+            terminal[slots] = over.gather(1, stop)[:, 0][kept]
+            missing = missing[torch.nonzero(~fine)[:, 0]]
             if not len(missing):
                 return env, first, last, terminal
         if len(missing) == size:

@@ -81,7 +81,7 @@ SUITES: dict[str, tuple[list[str], dict[str, dict[str, Any]]]] = {
     "exploration": (["Ant-v5"], EXPLORATION),
     "ratios": (["Ant-v5"], RATIOS),
     "slowed": (["Ant-v5"], SLOWED),
-    "gpu": (["Ant-v5"], GPU),
+    "gpu": (["HalfCheetah-v5"], GPU),
     "skills": (["pick", "open_fridge"], SKILLS),
 }
 """Suite -> its tasks and arms; the others are compared with the first one."""
