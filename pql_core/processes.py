@@ -94,6 +94,7 @@ def run(role: int, job: Job, channel: Channel, commands: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)  # a signal to the whole group is the Actor's business
     die_with_parent()
     torch.set_num_threads(job.config.threads)
+    learner: _Learner | None = None
     try:
         learner = (VLearner if role == V_LEARNER else PLearner)(job, channel)
         commands.send_bytes(ANSWER + to_bytes({"stored": learner.stored, "nbytes": learner.nbytes}))
@@ -106,6 +107,9 @@ def run(role: int, job: Job, channel: Channel, commands: Connection) -> None:
         with suppress(OSError):
             commands.send_bytes(FAILURE + told.encode())
     finally:
+        # A GPU's memory that another process was given has to be let go of before that process ends.
+        learner = None
+        vars(channel).clear()
         os._exit(0)
 
 

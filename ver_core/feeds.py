@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from torch import nn
+
 from ver_core.collector import Collection, Collector
 from ver_core.policy import RecurrentPolicy
 from ver_core.rollout import Rollout
@@ -96,7 +98,11 @@ class Alongside:
 
     def _publish(self) -> None:
         """Give the collector a copy of the learner's weights; a batch under way ends with the one before."""
-        self._collector.use(copy.deepcopy(self._policy), self._version)
+        policy = copy.deepcopy(self._policy)
+        for module in policy.modules():
+            if isinstance(module, nn.RNNBase):
+                module.flatten_parameters()  # a copy's weights lie apart, and cuDNN would gather them at each call
+        self._collector.use(policy, self._version)
 
     def _run(self) -> None:
         while not self._ended.is_set():
