@@ -68,8 +68,8 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
     config = replace(config, policy=fit_policy(config.policy, config.skill, config.obs, config.nav))
     # A run that began when every recipe had a coefficient goes on.
     if not resume and bool(config.teacher) != (config.train.teacher_coef > 0.0):
-        missing = "the first" if config.teacher else "the second"
-        raise BadInput(f"train=taught and teacher: {missing} is missing; give both")
+        given, missing = ("teacher", "train=taught") if config.teacher else ("train=taught", "teacher=FOLDER")
+        raise BadInput(f"{given} does nothing without {missing}; give both")
     teacher = None
     if config.teacher:
         config, teacher = _with_teacher(config)
