@@ -19,12 +19,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from arms import SUITES
 
 HERE = Path(__file__).parent
 DONE = "done.json"
+POLL_S = 5.0
 
 
 def main() -> None:
@@ -37,6 +39,7 @@ def main() -> None:
     parser.add_argument("--keep-s", type=float, default=30.0, help="between policies that are kept and played")
     parser.add_argument("--train-only", action="store_true", help="play them when the command is given without this")
     parser.add_argument("--steps", type=int, default=500_000, help="decisions of each run of the suite skills")
+    parser.add_argument("--until", type=float, help="a skill's run ends once its training success is so high")
     parser.add_argument("--obs", default="laser", help="what skills see")
     parser.add_argument("--also", nargs="+", default=[], help="overrides of skills' runs, such as of one core's")
     parser.add_argument("--venv", type=Path, help="with SB3 (requirements.txt); without, its arm is left out")
@@ -55,11 +58,11 @@ def main() -> None:
                 path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
                 child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
                 try:
-                    code = child.wait()
+                    code = _wait(child, folder, options.until)
                 except KeyboardInterrupt:
                     child.wait()  # Ctrl-C reaches it, too: it saves
                     raise SystemExit("interrupted; give the same command again to go on") from None
-                if code != 0 or (system == "skill" and not _complete(options, folder)):
+                if not (_complete(options, folder) if system == "skill" else code == 0):
                     raise SystemExit(f"{' '.join(command)}: interrupted or failed; the same command goes on")
                 if not options.train_only:
                     (folder / DONE).write_text(json.dumps({"command": command}) + "\n", encoding="utf-8")
@@ -80,9 +83,28 @@ def _command(options: argparse.Namespace, system: str, arm: str, task: str, seed
     return [*command, "--resume"] if (folder / "checkpoint.pt").is_file() else [*command, f"{section}.seed={seed}"]
 
 
+def _wait(child: subprocess.Popen[bytes], folder: Path, until: float | None) -> int:
+    """Return the exit code; before, end the run when its training success is `until`."""
+    while until is not None and child.poll() is None:
+        time.sleep(POLL_S)
+        if _reached(folder, until):
+            child.terminate()  # it saves
+            break
+    return child.wait()
+
+
+def _rows(folder: Path) -> list[dict[str, float]]:
+    file = folder / "scalars.jsonl"
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+
+
+def _reached(folder: Path, until: float | None) -> bool:
+    return until is not None and any((row.get("episode/success") or 0.0) >= until for row in _rows(folder))
+
+
 def _complete(options: argparse.Namespace, folder: Path) -> bool:
-    lines = (folder / "scalars.jsonl").read_text(encoding="utf-8").splitlines()
-    return bool(lines) and bool(json.loads(lines[-1])["steps"] >= options.steps)
+    rows = _rows(folder)
+    return bool(rows) and (rows[-1]["steps"] >= options.steps or _reached(folder, options.until))
 
 
 if __name__ == "__main__":
