@@ -95,7 +95,8 @@ def _wait(child: subprocess.Popen[bytes], folder: Path, until: float | None) -> 
 
 def _rows(folder: Path) -> list[dict[str, float]]:
     file = folder / "scalars.jsonl"
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+    whole = file.read_text(encoding="utf-8").split("\n")[:-1] if file.is_file() else []  # the last may be half written
+    return [json.loads(line) for line in whole]
 
 
 def _reached(folder: Path, until: float | None) -> bool:
