@@ -76,11 +76,12 @@ def _command(options: argparse.Namespace, system: str, arm: str, task: str, seed
         driver = [sys.executable, str(HERE / "drive.py"), options.suite, arm]
         train = ["train"] if options.train_only else []
         return [*driver, task, str(seed), str(options.seconds), str(options.keep_s), str(folder), *train]
+    command = [sys.executable, "-m", "tpsrl", "train-skill", task, "--steps", str(options.steps), "--out", str(folder)]
+    if (folder / "checkpoint.pt").is_file():
+        return [*command, "--resume"]
     given = SUITES[options.suite][1][arm]["options"]
     section = "pql" if "pql" in given else "train"
-    command = [sys.executable, "-m", "tpsrl", "train-skill", task, "--nav", "--obs", options.obs, *given, *options.also]
-    command += ["--steps", str(options.steps), "--out", str(folder)]
-    return [*command, "--resume"] if (folder / "checkpoint.pt").is_file() else [*command, f"{section}.seed={seed}"]
+    return [*command, "--nav", "--obs", options.obs, *given, *options.also, f"{section}.seed={seed}"]
 
 
 def _wait(child: subprocess.Popen[bytes], folder: Path, until: float | None) -> int:
