@@ -31,6 +31,8 @@ BARS = {
 }  # fmt: skip
 """Above what a policy gets that does nothing: about 1,000 in Ant-v5, which stands still, 120 in Humanoid-v5, and 0 in
 HalfCheetah-v5."""
+LASTING = 5
+"""Rows in succession in which training success has to be at a bar: a resumed run's first ones are of few episodes."""
 FIRST_STEPS = 25_000
 REPETITIONS = 2000
 Run = dict[str, np.ndarray[Any, Any]]
@@ -67,13 +69,14 @@ def main() -> None:
 
 
 def read(folder: Path) -> Run:
-    """Return a run's columns."""
+    """Return a run's columns; before an episode has ended, of no rows."""
     rows = rows_of(folder / SCALARS)
     played = rows_of(folder / PLAYED) or rows
-    name = next(name for name in SCORES if any(row.get(name) is not None for row in played))
+    name = next((name for name in SCORES if any(row.get(name) is not None for row in played)), SCORES[-1])
     scored = [row for row in played if row.get(name) is not None]
     columns = {"steps": "steps", "seconds": "seconds", "score": name}
     run = {key: np.array([row[source] for row in scored], float) for key, source in columns.items()}
+    run["lasting"] = np.array([LASTING if played is rows else 1])
     for name in (*SHARES, *REACHED):
         run[name] = np.array([row[name] for row in rows if row.get(name) is not None], float)
     return run
@@ -81,7 +84,8 @@ def read(folder: Path) -> Run:
 
 def rows_of(file: Path) -> list[dict[str, Any]]:
     """Return the rows of a file; none if there is no such file."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+    whole = file.read_text(encoding="utf-8").split("\n")[:-1] if file.is_file() else []  # the last may be half written
+    return [json.loads(line) for line in whole]
 
 
 def keep(run: Path, folder: Path) -> None:
@@ -109,9 +113,17 @@ def at(run: Run, axis: str, where: float) -> float:
 
 
 def first_over(run: Run, axis: str, bar: float) -> float | None:
-    """Return when a score first reached the bar."""
-    over = np.flatnonzero(run["score"] >= bar)
-    return float(run[axis][over[0]]) if len(over) else None
+    """Return when a score first reached the bar, to stay there for as many rows as `lasting`."""
+    first = first_lasting(run["score"] >= bar, int(run["lasting"][0]))
+    return None if first is None else float(run[axis][first])
+
+
+def first_lasting(over: np.ndarray[Any, Any], rows: int) -> int | None:
+    """Return the first row from which on so many are True in succession."""
+    if len(over) < rows:
+        return None
+    starts = np.flatnonzero(np.lib.stride_tricks.sliding_window_view(over, rows).all(axis=1))
+    return int(starts[0]) if len(starts) else None
 
 
 def summary(seeds: dict[int, Run], bars: list[float], arms: dict[str, dict[int, Run]]) -> dict[str, Any]:

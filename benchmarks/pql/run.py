@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 from arms import SUITES
+from report import SCALARS, first_over, read, rows_of
 
 HERE = Path(__file__).parent
 DONE = "done.json"
@@ -39,7 +40,7 @@ def main() -> None:
     parser.add_argument("--keep-s", type=float, default=30.0, help="between policies that are kept and played")
     parser.add_argument("--train-only", action="store_true", help="play them when the command is given without this")
     parser.add_argument("--steps", type=int, default=500_000, help="decisions of each run of the suite skills")
-    parser.add_argument("--until", type=float, help="a skill's run ends once its training success is so high")
+    parser.add_argument("--until", type=float, help="a skill's run ends once training success stays at that")
     parser.add_argument("--obs", default="laser", help="what skills see")
     parser.add_argument("--also", nargs="+", default=[], help="overrides of skills' runs, such as of one core's")
     parser.add_argument("--venv", type=Path, help="with SB3 (requirements.txt); without, its arm is left out")
@@ -94,18 +95,12 @@ def _wait(child: subprocess.Popen[bytes], folder: Path, until: float | None) -> 
     return child.wait()
 
 
-def _rows(folder: Path) -> list[dict[str, float]]:
-    file = folder / "scalars.jsonl"
-    whole = file.read_text(encoding="utf-8").split("\n")[:-1] if file.is_file() else []  # the last may be half written
-    return [json.loads(line) for line in whole]
-
-
 def _reached(folder: Path, until: float | None) -> bool:
-    return until is not None and any((row.get("episode/success") or 0.0) >= until for row in _rows(folder))
+    return until is not None and first_over(read(folder), "steps", until) is not None
 
 
 def _complete(options: argparse.Namespace, folder: Path) -> bool:
-    rows = _rows(folder)
+    rows = rows_of(folder / SCALARS)
     return bool(rows) and (rows[-1]["steps"] >= options.steps or _reached(folder, options.until))
 
 
