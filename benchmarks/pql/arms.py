@@ -19,8 +19,6 @@ TURNS: dict[str, Any] = {**PQL, "parallel": False, "threads": 2}
 """The sequential baselines: nothing runs beside them, so they may learn on both cores."""
 SAC: dict[str, Any] = {**TURNS, "learner": "sac", "entropy_coef": 0.002, "entropy_coef_learning_rate": 5e-3}
 """The entropy coefficient's usual 0.2, in units of the scaled rewards; its rate is the authors' code's."""
-NETWORKS: dict[str, list[int]] = {"gpu": [512, 256, 128]}
-"""Suite -> layers of the policy and of the Q functions, where they are others than NETWORK's."""
 NETWORK: dict[str, Any] = {
     "rnn_layers": 0, "previous_action": False, "normalize_vectors": True, "mlp": [256, 128], "critic_mlp": [256, 128],
 }  # fmt: skip
@@ -64,12 +62,13 @@ RATIOS: dict[str, dict[str, Any]] = {
 SLOWED: dict[str, dict[str, Any]] = {"pql": CONTROL["pql"], "ddpg_n": CONTROL["ddpg_n"]}
 PAPER: dict[str, Any] = {
     # Table B.1, but 1,024 environments for 4,096: they are stepped by 15 cores here, not by the GPU.
-    "num_envs": 1024, "envs_per_worker": 69, "batch_size": 8192, "replay_size": 5_000_000, "warmup_steps": 32,
-    "critic_updates_per_step": 8.0, "critic_updates_per_policy_update": 2.0, "reward_scale": 0.01, "save_replay": False,
+    **PQL, "num_envs": 1024, "envs_per_worker": 69, "batch_size": 8192, "replay_size": 5_000_000, "warmup_steps": 32,
+    "save_replay": False,
 }  # fmt: skip
+PAPERS_NETWORK: dict[str, Any] = {**NETWORK, "mlp": [512, 256, 128], "critic_mlp": [512, 256, 128]}
 GPU: dict[str, dict[str, Any]] = {
-    "pql": {"system": "pql", "config": PAPER},
-    "ddpg_n": {"system": "pql", "config": {**PAPER, "parallel": False}},
+    "pql": {"system": "pql", "config": PAPER, "network": PAPERS_NETWORK},
+    "ddpg_n": {"system": "pql", "config": {**PAPER, "parallel": False}, "network": PAPERS_NETWORK},
 }
 SKILLS: dict[str, dict[str, Any]] = {
     "pql_d": {"system": "skill", "options": ["--algorithm", "pql", "retries=0"]},

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from arms import NETWORK, NETWORKS, SLOWED_STEP_S, SUITES, VER, VERS_ENTROPY, VERS_NETWORK, VERS_PACE
+from arms import NETWORK, SLOWED_STEP_S, SUITES, VER, VERS_ENTROPY, VERS_NETWORK, VERS_PACE
 from control_env import make
 from snapshots import Keeper, play_run
 
@@ -33,20 +33,18 @@ def main() -> None:
     if settings["system"] == "ver":
         network, learner = PolicyConfig(**VERS_NETWORK), "ver"
     else:
-        layers = NETWORKS.get(suite, NETWORK["mlp"])
-        network = PolicyConfig(**{**NETWORK, "mlp": layers, "critic_mlp": layers})
+        network = PolicyConfig(**settings.get("network", NETWORK))
         learner = settings["config"].get("learner", "ddpg")
     if last_row(out)["seconds"] < float(seconds):
         saving = {"seed": int(seed), "checkpoint_every_s": float(keep_s)}
-        train(settings, suite, task, network, out, float(seconds), saving)
+        train(suite, arm, task, network, out, float(seconds), saving)
     if only != ["train"]:
         play_run(out, task, network, learner)
 
 
-def train(
-    settings: dict[str, Any], suite: str, task: str, network: PolicyConfig, out: Path, limit: float, saving: Any
-) -> None:
+def train(suite: str, arm: str, task: str, network: PolicyConfig, out: Path, limit: float, saving: Any) -> None:
     """Train until `limit` seconds of clock are over, and keep policies meanwhile."""
+    settings = SUITES[suite][1][arm]
     make_env = partial(make, task, SLOWED_STEP_S if suite == "slowed" else 0.0)
     keeper = Keeper(out)
 
@@ -55,7 +53,7 @@ def train(
         keeper.look(int(row["steps"]), row["seconds"])
         return bool(row["seconds"] >= limit)
 
-    shared: dict[str, Any] = {"out": out, "resume": (out / "checkpoint.pt").is_file(), "description": task}
+    shared: dict[str, Any] = {"out": out, "resume": (out / "checkpoint.pt").is_file(), "description": f"{arm} {task}"}
     if settings["system"] == "pql":
         config = PqlConfig(**settings["config"], **saving, total_steps=STEPS)
         interrupted = PqlTrainer(make_env, config, network, **shared).train(over).interrupted

@@ -114,16 +114,11 @@ def at(run: Run, axis: str, where: float) -> float:
 
 def first_over(run: Run, axis: str, bar: float) -> float | None:
     """Return when a score first reached the bar, to stay there for as many rows as `lasting`."""
-    first = first_lasting(run["score"] >= bar, int(run["lasting"][0]))
-    return None if first is None else float(run[axis][first])
-
-
-def first_lasting(over: np.ndarray[Any, Any], rows: int) -> int | None:
-    """Return the first row from which on so many are True in succession."""
+    over, rows = run["score"] >= bar, int(run["lasting"][0])
     if len(over) < rows:
         return None
     starts = np.flatnonzero(np.lib.stride_tricks.sliding_window_view(over, rows).all(axis=1))
-    return int(starts[0]) if len(starts) else None
+    return float(run[axis][starts[0]]) if len(starts) else None
 
 
 def summary(seeds: dict[int, Run], bars: list[float], arms: dict[str, dict[int, Run]]) -> dict[str, Any]:

@@ -23,10 +23,9 @@ import time
 from pathlib import Path
 
 from arms import SUITES
-from report import SCALARS, first_over, read, rows_of
+from report import DONE, SCALARS, first_over, read, rows_of
 
 HERE = Path(__file__).parent
-DONE = "done.json"
 POLL_S = 5.0
 
 

@@ -82,7 +82,7 @@ def test_an_update_is_the_same() -> None:
 @pytest.mark.parametrize(
     "changes",
     [{}, {"inference_workers": 2}, {"scheduler": "ddppo"}, {"overlap": True}, {"scheduler": "async"}],
-    ids=["ver", "inference processes", "ddppo", "overlap", "async"],
+    ids=["ver", "inference workers", "ddppo", "overlap", "async"],
 )
 def test_steps_follow_one_another(changes: dict[str, Any]) -> None:
     ledger = Ledger(3)
@@ -104,7 +104,7 @@ def test_a_run_is_resumed_on_another_device(first: str, then: str, tmp_path: Pat
 
 
 SCRIPT = """
-import os, sys
+import sys
 from pathlib import Path
 import torch
 from faulty_envs import POLICY, Walk, config
@@ -118,6 +118,7 @@ if __name__ == "__main__":
 
 
 def test_it_learns_under_torchrun(tmp_path: Path) -> None:
+    """One process joins nobody: this is about the device that it is given, not about nccl."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     here = Path(__file__).parent
     path = os.pathsep.join([str(here), str(here.parents[1]), os.environ.get("PYTHONPATH", "")])
