@@ -27,6 +27,8 @@ from report import DONE, SCALARS, first_over, read, rows_of
 
 HERE = Path(__file__).parent
 POLL_S = 5.0
+PLAYED_AFTERWARDS = ("pql", "ver")
+"""Systems whose policies are kept and played when training is over (snapshots.py)."""
 
 
 def main() -> None:
@@ -64,7 +66,7 @@ def main() -> None:
                     raise SystemExit("interrupted; give the same command again to go on") from None
                 if not (_complete(options, folder) if system == "skill" else code == 0):
                     raise SystemExit(f"{' '.join(command)}: interrupted or failed; the same command goes on")
-                if not options.train_only:
+                if not (options.train_only and system in PLAYED_AFTERWARDS):
                     (folder / DONE).write_text(json.dumps({"command": command}) + "\n", encoding="utf-8")
 
 

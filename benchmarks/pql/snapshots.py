@@ -38,8 +38,10 @@ class Keeper:
         """Keep the policy if there is a new one."""
         if not self._saved.is_file() or (now := self._saved.stat().st_mtime_ns) == self._last:
             return
-        self._last = now
-        shutil.copy(self._saved, self._run / FOLDER / f"{steps}.safetensors")
+        self._last, kept = now, self._run / FOLDER / f"{steps}.safetensors"
+        if kept.is_file():  # saved once more at the end, with no row since
+            return
+        shutil.copy(self._saved, kept)
         with (self._run / INDEX).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"steps": steps, "seconds": seconds}) + "\n")
 
