@@ -25,13 +25,11 @@ from skills.hand_path import SIZE, HandPath
 from skills.oracle.pick import OraclePick
 from skills.skill import RESET_ARM_STEPS, Goal, Progress, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, STARTS, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
-from skills.task import HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
+from skills.task import DISTANCE_REWARD, HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
 
 GRASP_M = 0.15
 """The suction draws only so near to where the object was told to be (habitat's magic grasp reaches as far): what the
 hand brushes against on the way does not stick to it."""
-DISTANCE_REWARD = 10.0
-"""A metre; habitat has 2, with which learning takes longer (docs/training.md)."""
 PICK_REWARD = 2.0
 WRONG_OBJECT_PEN = DROP_PEN = 0.5
 

@@ -21,12 +21,21 @@ from skills.hand_path import SIZE, HandPath
 from skills.oracle.place import OraclePlace
 from skills.skill import Goal, Progress
 from skills.starts import NO_SHOVE, STARTS, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
-from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, State, ee_distance, from_what_is_held, to_mm
+from skills.task import (
+    DISTANCE_REWARD,
+    HAND_KEYS,
+    CallMemory,
+    Common,
+    SkillTask,
+    State,
+    ee_distance,
+    from_what_is_held,
+    to_mm,
+)
 
 LET_GO_M = 0.20
 """The hand lets go only so near to the goal: the centre of what it holds is at most about 0.15 m from it. A call that
 does not get there runs out of time with the object still in hand."""
-DISTANCE_REWARD = 2.0
 PLACE_REWARD = 5.0
 """For letting go just at the goal; half of it at the edge of what counts as placed: what is let go of high up, or at
 the edge, rolls away or is taken along by the hand's way back."""

@@ -24,10 +24,19 @@ from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
 from skills.navigate import WAY_SIZE, FloorDistance
 from skills.pick import PICK_REWARD, WRONG_OBJECT_PEN, PickState, wrong_object
-from skills.place import DISTANCE_REWARD, PLACE_REWARD, Place
+from skills.place import PLACE_REWARD, Place
 from skills.skill import REARRANGE_STEPS, TAKEN, Goal, Progress, taken_at
 from skills.starts import Start, StartKind, poses_near
-from skills.task import HAND_KEYS, CallMemory, Common, SkillTask, ee_distance, from_what_is_held, to_mm
+from skills.task import (
+    DISTANCE_REWARD,
+    HAND_KEYS,
+    CallMemory,
+    Common,
+    SkillTask,
+    ee_distance,
+    from_what_is_held,
+    to_mm,
+)
 
 NEAR_M = 2.0
 """So near what it is to take, or where it is to set it down, the hand's way counts besides the base's."""

@@ -352,14 +352,14 @@ def test_pick_terms(a: float, b: float, c: float, d: float) -> None:
 @settings(deadline=None)
 def test_place_terms(a: float, b: float, c: float, d: float) -> None:
     was, now = place_state("bowl", a, c), place_state("bowl", b, d)
-    assert carry_reward(was, now) == (2.0 * round(a - b, 3) if b >= 0.15 else 0.0)
+    assert carry_reward(was, now) == (10.0 * round(a - b, 3) if b >= 0.15 else 0.0)
     assert place_rest_reward(was, now) == 0.0
     let_go, later = place_state("", b, c), place_state("", b, d)
     worth = 5.0 - 2.5 * b / 0.15 if b < 0.15 else 0.0
     assert place_reward(was, let_go) == pytest.approx(worth) and place_reward(let_go, later) == 0.0
     again = place_state("bowl", b, c, let_go=True), place_state("", b, d, let_go=True)
     assert place_reward(*again) == 0.0
-    assert place_rest_reward(let_go, later) == (2.0 * round(c - d, 3) if b < 0.15 else 0.0)
+    assert place_rest_reward(let_go, later) == (10.0 * round(c - d, 3) if b < 0.15 else 0.0)
 
 
 @given(st.floats(0.0, 2.0), st.floats(0.0, 2.0), st.booleans(), st.sampled_from(["", "drawer"]))
