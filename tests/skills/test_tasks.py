@@ -225,8 +225,8 @@ def test_distance_rewards_telescope(seed: int) -> None:
         assert total(infos, "reach") == pytest.approx(expected, abs=10.0 * 0.0005 * len(infos))
     states, infos, _ = rollout(make("place"), seed)
     if all(state.carrying and state.goal_m > 0.15 for state in states):
-        expected = 2.0 * (states[0].way_m - states[-1].way_m)
-        assert total(infos, "carry") == pytest.approx(expected, abs=2.0 * 0.0005 * len(infos))
+        expected = 10.0 * (states[0].way_m - states[-1].way_m)
+        assert total(infos, "carry") == pytest.approx(expected, abs=10.0 * 0.0005 * len(infos))
     states, infos, _ = rollout(make("navigate"), seed)
     first, last = (max(state.floor_m, 0.7) for state in (states[0], states[-1]))
     assert total(infos, "distance") == pytest.approx(first - last, abs=1e-9)
