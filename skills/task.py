@@ -37,7 +37,7 @@ from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
 DISTANCE_REWARD = 10.0
-"""A metre that Pick and Place bring hand or object nearer; habitat has 2, with which learning takes longer
+"""A metre that Pick, Place and Rearrange bring hand or object nearer; habitat has 2, with which learning takes longer
 (docs/training.md)."""
 FORCE_PEN_PER_N, FORCE_PEN_MAX_N = 1e-4, 10_000.0
 FORCE_END_PEN = 1.0

@@ -11,7 +11,8 @@ from typing import Any
 
 PQL: dict[str, Any] = {
     # Table B.1, but for what 64 environments on two cores ask for (configs/train/pql_small.yaml says why). Batches of
-    # 256, with which PQL makes half as many steps a second again as with 512, and learns Ant-v5 no slower by steps.
+    # 256, with which PQL makes half as many steps a second again as with 512 and, in one pilot each, learnt Ant-v5
+    # about as well by steps (docs/pql.md).
     "num_envs": 64, "envs_per_worker": 32, "batch_size": 256, "replay_size": 1_000_000, "warmup_steps": 64,
     "critic_updates_per_step": 8.0, "critic_updates_per_policy_update": 2.0, "reward_scale": 0.01,
 }  # fmt: skip
