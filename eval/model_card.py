@@ -163,7 +163,7 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
         f"`tpsrl eval {policy['skill']} --skills zoo --split SPLIT --episodes N"
         + ("" if policy["base_movement"] else " --no-skill-nav")
         + f" --obs {policy['obs']}"
-        + "`; unseen apartments. Arm and base are drawn, as in training; gripper and stop do what is likelier.",
+        + "`; unseen apartments. Actions are drawn, as in training.",
     ]
     for split, result in sorted(facts["results"].items(), reverse=True):
         if result["failures"]:

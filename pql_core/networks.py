@@ -185,6 +185,10 @@ class Certain(NamedTuple):
         """Return (n, A)."""
         return self.actions
 
+    def sample(self, noise: Tensor) -> Tensor:
+        """Return (n, A), whatever the noise."""
+        return self.actions
+
     def chances(self) -> Tensor:
         """Return (n, A) of NaN: no entry is drawn."""
         return torch.full_like(self.actions, torch.nan)
@@ -211,7 +215,3 @@ class InUse(nn.Module):
         actions = scale(scale.executed(self.policy(floats, bytes_)))
         said: Any = Certain(actions)
         return Output(said, floats.new_full((len(floats),), torch.nan), state)
-
-    def play(self, out: Output, noise: Tensor) -> Tensor:
-        """Return the actions (n, A)."""
-        return out.distribution.mode()

@@ -29,10 +29,11 @@ class WeightsError(ValueError):
 
 class TrainedPolicy:
     """Plays a skill with a network as it was trained: actions are held for `action_repeat` control steps
-    (skills/task.py), and motions drawn, unless the network knows no chance (PQL's).
+    (skills/task.py), and drawn, unless the network knows no chance (PQL's).
 
-    Drawn rather than the most probable ones, because a policy that may stop at any moment, with a small probability
-    each, never does so otherwise. They come from numpy's global generator, which an evaluation seeds for each episode.
+    Drawn rather than the most probable ones, because a policy that may let go or stop at any moment, with a small
+    probability each, never does so otherwise. They come from numpy's global generator, which an evaluation seeds for
+    each episode.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class TrainedPolicy:
     def _decide(self, sim: Simulator) -> None:
         network, out = self._network, self._look(sim)
         noise = torch.from_numpy(np.random.random_sample((1, network.noise_size)))
-        self._previous = network.play(out, noise)
+        self._previous = out.distribution.sample(noise)
         decoded = network.action_layout.decode(self._previous[0].numpy())
         assert isinstance(decoded, Mapping)
         self._action = dict(decoded)

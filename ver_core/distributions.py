@@ -146,16 +146,6 @@ class ActionDistribution:
         uniforms = self._group(noise.float().clamp(EDGE, 1.0 - EDGE))
         return self._flatten([kind.sample(u) for kind, u in zip(self._kinds, uniforms, strict=True)])
 
-    def play(self, noise: Tensor) -> Tensor:
-        """Return actions (n, A) as `sample` does, but on-or-off and categorical parts at their most probable.
-
-        A stop, or a letting go, that is drawn once in a hundred steps would come too soon; while what is drawn in a
-        motion frees a policy without memory from where it would stand still for ever.
-        """
-        uniforms = self._group(noise.float().clamp(EDGE, 1.0 - EDGE))
-        pairs = zip(self._kinds, uniforms, strict=True)
-        return self._flatten([k.sample(u) if isinstance(k, _Gaussian) else k.mode() for k, u in pairs])
-
     def chances(self) -> Tensor:
         """Return (n, A): how probable the upper bound is for each on-or-off entry; NaN for the others."""
         return self._flatten(

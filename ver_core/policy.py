@@ -126,10 +126,6 @@ class RecurrentPolicy(nn.Module):
             return Output(self.action_head(features), value, state, predicted)
         return Output(self.action_head(features), value, state, predicted, features, torch.cat(encoded, dim=1))
 
-    def play(self, out: Output, noise: Tensor) -> Tensor:
-        """Return the actions (n, A) that are played in use; `noise` as `ActionDistribution.sample` takes it."""
-        return out.distribution.play(noise)
-
     @property
     def lacks_statistics(self) -> bool:
         """Whether it normalises vectors, and has seen none to know their mean and deviation from."""

@@ -137,8 +137,8 @@ def test_training_goes_on_from_a_published_policy(
     (folder / "curve.json").write_text("[[64, 0.5]]")
 
     def go_on(origin: Path, out: Path, *more: str) -> dict[str, torch.Tensor]:
-        command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", "--out", str(out), *TINY]
-        done = [*command, f"initial_weights={origin}", *more]
+        command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", "train=finetune"]
+        done = [*command, "--out", str(out), *TINY, f"initial_weights={origin}", *more]
         subprocess.run(done, check=True, cwd=ROOT, capture_output=True)
         return {k: v for k, v in load_file(out / "policy.safetensors").items() if "normalizer" not in k}
 

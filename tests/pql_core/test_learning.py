@@ -142,7 +142,8 @@ def test_actions_lie_in_the_space_and_switches_are_on_or_off() -> None:
     assert scale(executed).tolist() == [[1.0, 0.0, 1.0], [-2.0, 1.0, -1.0], [0.0, 0.5, -1.0]]
     in_use = InUse(nets.policy)
     floats, none = torch.randn(4, 5), torch.zeros(4, 0, dtype=torch.uint8)
-    played = in_use.play(in_use(floats, none, torch.zeros(4, 3), torch.zeros(4, 0), torch.tensor([4])), floats)
+    said = in_use(floats, none, torch.zeros(4, 3), torch.zeros(4, 0), torch.tensor([4])).distribution
+    played = said.sample(torch.rand(4, 0))
     assert torch.equal(played, scale(scale.executed(nets.policy(floats, none))))
     assert set(played[:, 2].tolist()) <= {-1.0, 1.0}
 

@@ -60,7 +60,7 @@ def test_it_acts_as_in_its_training_environment(tmp_path: Path, skill: str, nav:
         with torch.no_grad():
             row = torch.zeros(1, 0, dtype=torch.uint8)
             out = network(torch.from_numpy(floats), row, previous, state, torch.tensor([1]))
-        previous, state = out.distribution.play(torch.from_numpy(noise[decisions : decisions + 1])), out.state
+        previous, state = out.distribution.sample(torch.from_numpy(noise[decisions : decisions + 1])), out.state
         observation, _, terminated, truncated, info = trained_in.step(network.action_layout.decode(previous[0].numpy()))
         over, decisions = terminated or truncated, decisions + 1
         ended = False
