@@ -19,8 +19,10 @@ from skills.training import fit_policy
 from ver_core.policy import RecurrentPolicy
 
 
-def fresh(folder: Path, skill: str, nav: bool = True, **config: Any) -> tuple[TrainedPolicy, RecurrentPolicy]:
-    """A policy with random weights, as a skill and as the network alone."""
+def fresh(
+    folder: Path, skill: str, nav: bool = True, spread: float = 1.0, **config: Any
+) -> tuple[TrainedPolicy, RecurrentPolicy]:
+    """A policy with random weights, as a skill and as the network alone; with `spread` 0 it says the same always."""
     settings = [
         f"skill={skill}",
         "policy.critic_keys=[]",
@@ -31,7 +33,7 @@ def fresh(folder: Path, skill: str, nav: bool = True, **config: Any) -> tuple[Tr
     env = make_env(skill, obs="laser", base_movement=nav)
     torch.manual_seed(3)
     network = RecurrentPolicy(env.observation_space, env.action_space, fit_policy(policy, skill, "laser", nav))
-    torch.nn.init.normal_(network.action_head.linear.weight)
+    torch.nn.init.normal_(network.action_head.linear.weight, std=spread)
     weights = folder / "policy.safetensors"
     save_file(network.state_dict(), weights)
     return TrainedPolicy(skill, "laser", nav, policy, 3, weights), network
@@ -70,6 +72,19 @@ def test_it_acts_as_in_its_training_environment(tmp_path: Path, skill: str, nav:
         np.testing.assert_array_equal(task.sim.state(), trained_in.unwrapped.sim.state())  # type: ignore[attr-defined]
         assert ended == over
     assert decisions > 1 or over
+
+
+def test_it_lets_go_as_often_as_it_says(tmp_path: Path) -> None:
+    """By what is likelier a policy that lets go with a chance of a fifth at each decision would hold on for ever."""
+    played, _ = fresh(tmp_path, "place", False, spread=0.0, initial_bias="{grip_action: 1.386}")
+    env = make_env("place", "train", "laser", base_movement=False, index=5)
+    env.reset()
+    task: Any = env.unwrapped
+    played.reset(task.sim, task.goal)
+    np.random.seed(0)
+    held = [played.act(task.sim)["grip_action"][0] > 0.0 for _ in range(3 * 400)][::3]
+    assert played.grip_probability == pytest.approx(0.8, abs=1e-3)
+    assert abs(np.mean(held) - 0.8) < 4 * 0.02
 
 
 def test_a_new_call_remembers_nothing(tmp_path: Path) -> None:
