@@ -87,7 +87,8 @@ def play(entry: Entry, network: RecurrentPolicy, index: int) -> tuple[bool, str,
         layout.pack(observation, floats[0], np.zeros(0, np.uint8))
         decisions.append(Decision(torch.from_numpy(floats), previous, state))
         out = look(network, *decisions[-1])
-        previous, state = network.play(out, torch.from_numpy(rng.random((1, network.noise_size)))), out.state
+        noise = torch.from_numpy(rng.random((1, network.noise_size)))
+        previous, state = out.distribution.sample(noise), out.state
         observation, _, over, late, info = env.step(network.action_layout.decode(previous[0].numpy()))
         if over or late:
             env.close()
