@@ -6,6 +6,7 @@ No torch: env workers import it.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class PointMass(gymnasium.Env[Any, Any]):
     )
 
     def __init__(self, crash_once: Path | None = None) -> None:
-        """crash_once: the process dies in its 40th step, unless this file is there; it makes it."""
+        """crash_once: the process dies in its 40th step, unless another has made this file; it makes it."""
         self._crash_once, self._steps = crash_once, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -39,9 +40,10 @@ class PointMass(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._steps += 1
-        if self._crash_once and self._steps == 40 and not self._crash_once.exists():
-            self._crash_once.touch()
-            os._exit(3)
+        if self._crash_once and self._steps == 40:
+            with suppress(FileExistsError):
+                self._crash_once.touch(exist_ok=False)  # of two at once, one fails
+                os._exit(3)
         self._x += REACH * float(action["move"][0])
         wrong = (float(action["switch"][0]) > 0.0) != bool(self._lamp)
         self._played += 1
