@@ -6,12 +6,12 @@ No torch: env workers import it.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
+from faulty_envs import is_first
 from gymnasium import spaces
 
 STEPS, REACH = 16, 0.2
@@ -40,10 +40,8 @@ class PointMass(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._steps += 1
-        if self._crash_once and self._steps == 40:
-            with suppress(FileExistsError):
-                self._crash_once.touch(exist_ok=False)  # of two at once, one fails
-                os._exit(3)
+        if self._crash_once and self._steps == 40 and is_first(self._crash_once):
+            os._exit(3)
         self._x += REACH * float(action["move"][0])
         wrong = (float(action["switch"][0]) > 0.0) != bool(self._lamp)
         self._played += 1

@@ -12,6 +12,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from faulty_envs import is_first
 from gymnasium import spaces
 from numpy.typing import NDArray
 
@@ -52,7 +53,7 @@ class Counting(gymnasium.Env[dict[str, NDArray[Any]], dict[str, Any]]):
         self._log_dir, self._together = log_dir, together
         self._log = (log_dir / f"{os.getpid()}_{next(NUMBERS)}.jsonl").open("a") if log_dir else None
         self._longest, self._slowest_s = longest, slowest_s
-        self._gate, self._owner = gate, gate is not None and _first(gate / "taken")
+        self._gate, self._owner = gate, gate is not None and is_first(gate / "taken")
         self._rng = np.random.default_rng(0)
         self._mark, self._episode = 0, -1
 
@@ -136,11 +137,3 @@ def mark_of(floats: Sequence[float]) -> int:
 def _flat(observation: dict[str, Any]) -> tuple[list[float], list[int]]:
     """Return the float row and the byte row, as the layout is documented: entry after entry."""
     return [*observation["place"].tolist(), *observation["world"].tolist()], observation["touch"].reshape(-1).tolist()
-
-
-def _first(path: Path) -> bool:
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return False
-    return True

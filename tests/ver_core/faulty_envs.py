@@ -108,13 +108,16 @@ class Faulty(Walk):
         return observation, reward, terminated, truncated, info
 
     def due(self) -> bool:
-        if self.marker is None:
-            return True
-        try:
-            self.marker.touch(exist_ok=False)
-        except FileExistsError:
-            return False
-        return True
+        return self.marker is None or is_first(self.marker)
+
+
+def is_first(marker: Path) -> bool:
+    """Make a file; return whether it was not there. Of several processes at once one is told so."""
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 class Unmade(Walk):
