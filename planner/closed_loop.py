@@ -66,7 +66,8 @@ class ClosedLoop:
         self.attempts: dict[str, int] = {}
         self.useless: dict[str, int] = dict.fromkeys(RECOVERY, 0)
         self.looks: dict[str, int] = {}
-        """By object, how many plans were made to look after it."""
+        """By object, how often it was looked after; … and how many plans were made for that."""
+        self.plans_to_look = 0
 
     def run(self) -> ChainResult:
         """Play from the simulator's present state (the episode's start) until all is done, the time is out or no plan
@@ -121,8 +122,9 @@ class ClosedLoop:
         """Return what is believed to be done and has not been seen since something came near it."""
         doubtful = [a for a in sorted(atoms) if a[0] == "object_at" and ("confirmed", *a[1:]) not in atoms]
         doubtful = [a for a in doubtful if self.looks.get(a[1], 0) < LOOKS]
-        for atom in doubtful:
-            self.looks[atom[1]] = self.looks.get(atom[1], 0) + 1
+        self.plans_to_look += bool(doubtful)
+        if self.plans_to_look > LOOKS * len(self.goals):
+            return []
         return [("confirmed", *atom[1:]) for atom in doubtful]
 
     def _adopt(self) -> None:
@@ -161,6 +163,7 @@ class ClosedLoop:
             script = back_off(self.sim, self.trail) if action.name == "back_off" else tuck(self.sim)
             ended = self.player.play_script(self.calls, script)
         elif action.name == "look":
+            self.looks[action.arguments[0]] = self.looks.get(action.arguments[0], 0) + 1
             ended = True
         else:
             spec = self.specs[step.skill]

@@ -19,10 +19,8 @@ from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_see
 from planner.problem import door_atom, goal_name, is_open
 from planner.state import CommonState
 
-HUNG_M = 0.30
-"""An object's centre is at most so far from the hand that holds it."""
 IN_HAND_M = 0.05
-"""… and about so far before it, where nothing better is known."""
+"""An object's centre is about so far before the hand that holds it, where nothing better is known."""
 ON_THE_SAME_M = 0.4
 """What is set down so near its goal lies on the same surface."""
 LOWEST_M = 0.25
@@ -39,7 +37,7 @@ to lie is another one …"""
 SEEKS = 3
 """So often Pick tries where what is lost was last believed to lie, when all else is done."""
 REFUSALS = 3
-"""… unless that has been thought so often before: then the object has been moved."""
+"""… unless that has been thought so often since it was taken to lie there: then the object has been moved."""
 UNSURE_M = 0.03
 """What lies so near the edge of what counts as placed is rather placed again."""
 DISTURBED_M = 0.35
@@ -83,6 +81,10 @@ class SensedState(CommonState):
         """How often what was lost has been sought again."""
         self._stood: dict[str, tuple[Vec3, float]] = {}
         """Where, and on how high a surface, objects were believed to lie that Pick is taken to have knocked down."""
+        self._drawn: dict[str, float] = {}
+        """How far drawers (m) and doors (rad) were open when they were seen or handled last."""
+        self._stowed = dict(self.where)
+        """Where what is inside something lies (m, world), were that shut."""
         self._doors = [a for a in scene.articulations if self._facts & {door_atom(a, True), door_atom(a, False)}]
         """Of what holds an object or its goal."""
         self._seen_doors = set[str]()
@@ -107,14 +109,14 @@ class SensedState(CommonState):
         if not senses.holds or self.wrong_in_hand:
             return
         if self._skill == "pick" and not self._carried:
-            self.wrong_in_hand = self._is_another(self._about, hand)
+            another = self._is_another(self._about, hand)
+            self.wrong_in_hand = another and self._refused.get(self._about, 0) < REFUSALS
             if self.wrong_in_hand:
                 self._refused[self._about] = self._refused.get(self._about, 0) + 1
                 return
             self._carried, self._from = self._about, self.where[self._about]
             offset = axes.T @ (np.asarray(self.where[self._about]) - hand)
-            # Taken that far from where it was believed to lie, it was not there.
-            self._offset = offset if float(np.linalg.norm(offset)) < HUNG_M else np.array([IN_HAND_M, 0.0, 0.0])
+            self._offset = np.array([IN_HAND_M, 0.0, 0.0]) if another else offset
         self._gripped, self._left = hand, hand + axes @ self._offset
 
     def _is_another(self, name: str, hand: NDArray[np.float64]) -> bool:
@@ -122,7 +124,7 @@ class SensedState(CommonState):
         away = hand - np.asarray(self.where[name])
         model = object_model(self._targets[name].object)
         beside = math.hypot(away[0], away[1]) > model.radius_m + GRIP_BESIDE_M
-        return (beside or away[2] > model.half_height_m + GRIP_ABOVE_M) and self._refused.get(name, 0) < REFUSALS
+        return beside or float(away[2]) > model.half_height_m + GRIP_ABOVE_M
 
     def seek_again(self) -> bool:
         lost = [atom[1] for atom in self._facts if atom[0] == "lost" and self._sought.get(atom[1], 0) < SEEKS]
@@ -149,14 +151,14 @@ class SensedState(CommonState):
             self._missed = self._about
             if self.where[self._about][2] < LOWEST_M:
                 self._fallen[self._about] = 0  # it may have rolled on
+        if skill in ("open_cabinet", "open_fridge") and self._gripped is not None:
+            self._drew(self._scene.articulation(arguments[0]), ended)
+        self._look_at_doors()
         self._look_about()
         if self._missed:
             self._look_for_missed(self._missed)
         if skill == "look":
             self._look_after(arguments[0])
-        if skill in ("open_cabinet", "open_fridge") and self._gripped is not None:
-            self._drew(self._scene.articulation(arguments[0]), ended)
-        self._look_at_doors()
         self._look_for_fallen()
         came_for = arguments[0] if skill == "navigate" and ended else ""
         self._stands(skill, arguments, ended and not self._seeks(came_for))
@@ -191,12 +193,17 @@ class SensedState(CommonState):
             self._lies(name, (x, y, ON_FLOOR_M if under is None else z), placed)
 
     def _lies(self, name: str, place: Vec3, placed: bool, seen: bool = False) -> None:
+        if math.dist(place, self.where[name]) > GRIP_BESIDE_M:
+            self._refused.pop(name, None)
         super()._lies(name, place, placed, seen)
         self._fallen.pop(name, None)
+        self._set(("lost", name), False)
         self._missed = ""
         if place[2] < LOWEST_M:
             self._fallen[name], self._surface_m[name] = 0, 0.0
             self._facts = {a for a in self._facts if a[:2] != ("in", name)}
+        for drawer in (self._scene.articulation(a[2]) for a in self._facts if a[:2] == ("in", name)):
+            self._stowed[name] = drawn_out(drawer, -self._drawn.get(drawer.name, 0.0), place)
 
     def _at_goal(self, name: str, place: Vec3) -> bool:
         """Whether a place is surely near enough to an object's goal."""
@@ -266,6 +273,7 @@ class SensedState(CommonState):
             if (at := fallen(self._look(), self.where[name][:2], self._half(name))) is not None:
                 self.where[name] = at
                 del self._fallen[name]
+                self._set(("lost", name), False)
 
     def _seeks(self, name: str) -> bool:
         """Whether Navigate has come for what has fallen and is not to be seen from there: the first time the robot
@@ -329,8 +337,7 @@ class SensedState(CommonState):
             if articulation.name in self._seen_doors:
                 continue
             self._door(articulation, False)
-            if articulation.kind == "cabinet":
-                self.where[name] = self._targets[name].start_pos
+            self._bring_along(articulation, 0.0)
 
     def _drew(self, articulation: Articulation, ended: bool) -> None:
         """`opened_…`: the call has had the handle and ended by its own rule, or the hand has come far enough with it.
@@ -344,9 +351,10 @@ class SensedState(CommonState):
 
     def _bring_along(self, articulation: Articulation, position: float) -> None:
         """Note where the content of a drawer is that is drawn out so far (m); a fridge's has stayed."""
-        for name, target in self._targets.items():
+        self._drawn[articulation.name] = position
+        for name, place in self._stowed.items():
             if ("in", name, articulation.name) in self._facts:
-                self.where[name] = drawn_out(articulation, position, target.start_pos)
+                self.where[name] = drawn_out(articulation, position, place)
 
 
 def joint_of(articulation: Articulation, hand: Vec3) -> float:

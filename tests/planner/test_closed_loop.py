@@ -15,7 +15,7 @@ from hab.actions import GRIP, Action
 from hab.episodes import Episode, load_scene, make_episode
 from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
-from hab.openings import handle_at
+from hab.openings import drawn_out, handle_at
 from hab.scenario_env import MAX_STEPS
 from hab.scene import Scene
 from hab.simulator import Simulator
@@ -188,6 +188,103 @@ def test_a_handle_left_in_hand_is_let_go(replan: str) -> None:
     assert held[late - 1] == "fridge" and not held[late]
     assert first.reason == "timeout"
     assert result.success
+
+
+def test_what_was_shoved_in_a_drawer_moves_with_it_from_there() -> None:
+    """Not from where it lay at first."""
+    episode, sim = make_episode("set_table", "train", 0), MujocoSimulator()
+    sim.reset(episode)
+    state = SensedState(sim, episode, sim.scene)
+    name, drawer = next(
+        (a[1], sim.scene.articulation(a[2])) for a in sorted(state.atoms) if a[0] == "in" and a[2] != "fridge"
+    )
+    state._bring_along(drawer, 0.4)
+    x, y, z = state.where[name]
+    state._lies(name, (x + 0.03, y - 0.05, z), False)
+    for position in (0.4, 0.1):
+        state._bring_along(drawer, position)
+        assert state.where[name] == pytest.approx(drawn_out(drawer, position - 0.4, (x + 0.03, y - 0.05, z)))
+    sim.close()
+
+
+def test_another_thing_is_taken_at_last_and_where_it_hangs_is_not_known() -> None:
+    """The hand has taken hold of something beside the object three times, and a fourth time. Once the object is seen
+    elsewhere, three times more."""
+    episode, sim = make_episode("tidy_house", "train", 0), MujocoSimulator()
+    sim.reset(episode)
+    state, target = SensedState(sim, episode, sim.scene), episode.targets[0]
+    name, another = object_name(target), episode.targets[1].object
+    for place in (target.start_pos, tuple(np.add(target.start_pos, (0.3, 0.0, 0.0)))):
+        state._lies(name, place, False)
+        taken = []
+        for _ in range(4):
+            sim._release()
+            state.begin("pick", (name,))
+            sim.hold(another)
+            state.watch()
+            taken.append(state.wrong_in_hand)
+        assert taken == [True, True, True, False]
+        state.update("pick", (name,), True)
+        assert ("holding", name, "robot") in state.atoms
+        assert math.dist(state._left, sim.ee_pos) < 0.06  # type: ignore[arg-type]
+        sim._release()
+        state.begin("put_back", (name,))
+        state.update("put_back", (name,), True)
+    sim.close()
+
+
+def test_what_was_lost_and_is_seen_again_is_sought() -> None:
+    """On the floor before a robot that had been looking for it in vain."""
+    episode, sim = make_episode("tidy_house", "train", 0), MujocoSimulator()
+    sim.reset(episode)
+    x, y, _ = sim.base.tolist()
+
+    def ahead(far: float, yaw: float) -> tuple[float, float]:
+        return x + far * math.cos(yaw), y + far * math.sin(yaw)
+
+    yaw = next(yaw for yaw in np.linspace(0.0, math.tau, 16) if all(sim.nav.is_free(*ahead(f, yaw)) for f in (0.8, 1.2)))
+    target, there = episode.targets[0], ahead(1.0, yaw)
+    name = object_name(target)
+    state = SensedState(sim, episode, sim.scene)
+    state._lies(name, (*ahead(1.2, yaw), 0.05), False)
+    state._facts.add(("lost", name))
+    objects = {**episode.objects, target.object: ((*there, 0.05), 0.0)}
+    sim.reset(replace(episode, objects=objects, robot=(x, y, float(yaw))))
+    state.begin("tuck", ())
+    state.update("tuck", (), True)
+    assert math.dist(state.where[name][:2], there) < 0.05
+    assert ("lost", name) not in state.atoms
+    sim.close()
+
+
+@pytest.mark.parametrize("stuck", [0, 3])
+def test_all_that_is_doubtful_is_looked_at_though_the_way_there_fails(
+    monkeypatch: pytest.MonkeyPatch, stuck: int
+) -> None:
+    """Everything is placed, and the first drives to look after it lead nowhere."""
+    monkeypatch.setattr("planner.sensed.DISTURBED_M", 100.0)
+    agent, sim = Agent("oracle", replan="sensed"), MujocoSimulator()
+    episode = make_episode("tidy_house", "train", 4)
+    policies: Any = dict(load_policies(agent, "tidy_house"))
+    drives, in_vain = policies["navigate"], list[bool]()
+
+    class Stuck:
+        """Stands still in the first calls after all has been placed."""
+
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            self.stands = all(object_placed(sim, target) for target in episode.targets) and sum(in_vain) < stuck
+            in_vain.append(self.stands)
+            drives.reset(sim, goal)
+
+        def act(self, sim: Simulator) -> Action:
+            return {} if self.stands else drives.act(sim)
+
+    policies["navigate"] = Stuck()
+    result = play_episode(sim, episode, agent, policies, chain_limits(MAX_STEPS, {}))
+    sim.close()
+    assert sum(in_vain) == stuck
+    looked = {row.action.split()[1] for row in result.trace if row.skill == "look"}
+    assert looked == {object_name(target) for target in episode.targets}
 
 
 def test_what_is_lost_does_not_keep_it_from_the_rest(play: Any) -> None:
