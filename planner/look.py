@@ -29,6 +29,8 @@ ON_M = 0.008
 """What is so little above the surface is the surface."""
 TALLER_M = 0.03
 """A thing that has tipped over is at most so much taller than it was."""
+TALLEST_M = 0.45
+"""No object reaches so far above what it stands on."""
 FELL_M = 0.5
 """What falls to the floor lies so near to where it was lost …"""
 ROLLED_M = 1.2
@@ -89,6 +91,11 @@ class Look:
             gone |= (np.linalg.norm(met - place, axis=1) < BESIDE_M) & (self.ranges > 0.0)
         return Look(np.where(gone, robot.HEAD_SCAN_MAX_M, self.ranges), self.base)
 
+    def unknown_about(self, place: NDArray[np.float64], within_m: float) -> Look:
+        """Return the look with nothing known of what is seen so near to a place (m, world)."""
+        met = ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS, self.ranges)
+        return Look(np.where(np.linalg.norm(met - place, axis=1) < within_m, 0.0, self.ranges), self.base)
+
     def empty(self, place: Vec3) -> bool:
         """Whether there is nothing at a place (m, world), nor beside it."""
         return bool((self.beyond(np.array(place) + AROUND) > FREE_M).all())
@@ -111,15 +118,20 @@ def appeared(
     near: tuple[float, float],
     surface_m: float,
     height_m: float,
+    half: Vec3,
     within_m: float = NEAR_M,
     besides: Sequence[Vec3] | None = None,
 ) -> Vec3 | None:
-    """Return the middle (m, world) of the largest thing on a surface that was not there before; None if none is seen.
+    """Return the middle (m, world) of the largest thing on a surface that was not there before and might be an object;
+    None if none is seen.
 
-    near: x, y where it was let go; surface_m: the height of what it lies on; height_m: its own, as it was to stand;
-    besides: where other things lie that may have come there since: then the nearest one is meant.
+    near: x, y where it was let go; surface_m: the height of what it lies on; height_m, half: its own, as it was to
+    stand, and its half sizes; besides: where other things lie that may have come there since: then the nearest one is
+    meant.
     """
-    things = _new(before, after, near, surface_m, height_m + TALLER_M, within_m, besides or ())
+    things = _new(before, after, near, surface_m, TALLEST_M, within_m, besides or ())
+    tops = surface_m + height_m + TALLER_M
+    things = [thing for thing in things if thing[:, 2].max() < tops and _might_be(thing, half, surface_m)]
     if besides is not None:
         things = sorted(things, key=lambda thing: float(np.hypot(*(thing[:, :2] - near).T).min()))[:1]
     return _largest(things, after, surface_m)
@@ -211,11 +223,12 @@ def _low(points: NDArray[np.float64], up_to_m: float) -> NDArray[np.bool_]:
     return low
 
 
-def _might_be(thing: NDArray[np.float64], half: Vec3) -> bool:
-    """Whether a thing on the floor is no wider than an object of those half sizes, nor lower than it can lie."""
+def _might_be(thing: NDArray[np.float64], half: Vec3, surface_m: float = 0.0) -> bool:
+    """Whether a thing on the floor, or on a surface, is no wider than an object of those half sizes, nor lower than it
+    can lie."""
     _, middle, longest = sorted(half)
-    wide = float(np.ptp(thing[:, :2], axis=0).max())
-    return wide < 2.0 * math.hypot(middle, longest) + LARGER_M and thing[:, 2].max() > LEAST * 2.0 * min(half)
+    wide, high = float(np.ptp(thing[:, :2], axis=0).max()), float(thing[:, 2].max()) - surface_m
+    return wide < 2.0 * math.hypot(middle, longest) + LARGER_M and high > LEAST * 2.0 * min(half)
 
 
 def _things(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:

@@ -19,6 +19,8 @@ from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_see
 from planner.problem import door_atom, goal_name, is_open
 from planner.state import CommonState
 
+HUNG_M = 0.25
+"""What is so near a hand that holds something is that."""
 IN_HAND_M = 0.05
 """An object's centre is about so far before the hand that holds it, where nothing better is known."""
 ON_THE_SAME_M = 0.4
@@ -210,8 +212,10 @@ class SensedState(CommonState):
         return math.dist(place, self._targets[name].goal_pos) < PLACED_M - UNSURE_M
 
     def _look(self) -> Look:
-        """Return what is in view now that the call is over: looked at once."""
-        self._now = self._now or self._senses.look()
+        """Return what is in view now that the call is over, but for what is in hand: looked at once."""
+        if self._now is None:
+            look, senses = self._senses.look(), self._senses
+            self._now = look.unknown_about(senses.hand, HUNG_M) if senses.holds else look
         return self._now
 
     def _look_for_missed(self, name: str) -> None:
@@ -293,9 +297,9 @@ class SensedState(CommonState):
         """Return where the head's camera sees an object, on its surface or (`floor`) on the floor, that was not there
         when the call began."""
         assert self._looked is not None
-        look, surface, height = self._look(), self._surface_m[name], self._height(name)
-        at = appeared(self._looked, look, near, surface, height, within_m) if surface > 0.0 else None
-        return at or (fell(self._looked, look, near, self._half(name)) if floor else None)
+        look, surface, height, half = self._look(), self._surface_m[name], self._height(name), self._half(name)
+        at = appeared(self._looked, look, near, surface, height, half, within_m) if surface > 0.0 else None
+        return at or (fell(self._looked, look, near, half) if floor else None)
 
     def _moved(self, name: str, then: Memory, within_m: float = SHOVED_M) -> Vec3 | None:
         """Return where the camera sees an object that was not there `then`, on its surface, another one or the floor.
@@ -303,13 +307,13 @@ class SensedState(CommonState):
         x, y, _ = self.where[name]
         others = {n: place for n, place in self.where.items() if n != name}
         before = then.look.without([place for n, place in then.where.items() if others.get(n, place) != place])
-        height, own = self._height(name), self._surface_m[name]
+        height, half, own = self._height(name), self._half(name), self._surface_m[name]
         for surface in sorted(self._surfaces_at(x, y, within_m), key=lambda z: abs(z - own)):
-            at = appeared(before, self._look(), (x, y), surface, height, within_m, [*others.values()])
+            at = appeared(before, self._look(), (x, y), surface, height, half, within_m, [*others.values()])
             if at is not None:
                 self._surface_m[name] = surface
                 return at
-        return fell(before, self._look(), (x, y), self._half(name))
+        return fell(before, self._look(), (x, y), half)
 
     def _surfaces_at(self, x: float, y: float, within_m: float) -> set[float]:
         """Return how high the furniture is on which something may lie that is so near to a place (m)."""
