@@ -46,7 +46,17 @@ KNOWN_M = 0.025
 BESIDE_M = 0.08
 """What is so near to where something else lies is that."""
 TOUCHING_M = 0.05
-"""Points so near each other are of one thing."""
+"""Points so near each other are of one thing, …"""
+APART_M = 0.03
+"""… and of things that stand side by side, where all of a surface is seen."""
+WHOLE = 0.6
+"""A thing of which so much of its least measure is seen, across, is seen whole."""
+MOSTLY = 0.5
+"""A thing of which so much was not there before is new."""
+ITS_PLACE_M = 0.10
+"""The nearest thing that might be an object is that, if it is so near to where that was."""
+CLOSELY_M = 1.8
+"""A small thing may lie between the rays of a look from farther off."""
 FEWEST = 4
 """Fewer points are an edge of something."""
 STEPS = {"cabinet": 0.01, "fridge": 0.05}
@@ -96,9 +106,13 @@ class Look:
         met = ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS, self.ranges)
         return Look(np.where(np.linalg.norm(met - place, axis=1) < within_m, 0.0, self.ranges), self.base)
 
-    def empty(self, place: Vec3) -> bool:
-        """Whether there is nothing at a place (m, world), nor beside it."""
-        return bool((self.beyond(np.array(place) + AROUND) > FREE_M).all())
+    def empty(self, place: Vec3, free_m: float = FREE_M) -> bool:
+        """Whether there is nothing at a place (m, world), nor beside it: rays go farther, by so much."""
+        return bool((self.beyond(np.array(place) + AROUND) > free_m).all())
+
+    def is_close(self, place: Vec3) -> bool:
+        """Whether it has looked at a place (m, world) from so near that it has missed nothing."""
+        return math.dist(self.camera, place) < CLOSELY_M
 
     def beyond(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return (m,) how much farther (m) the rays nearest to points (m, 3) go; NaN where nothing is known."""
@@ -129,18 +143,37 @@ def appeared(
     stand, and its half sizes; besides: where other things lie that may have come there since: then the nearest one is
     meant.
     """
+    whole = [
+        thing
+        for thing in _on(after, near, surface_m, within_m)
+        if _fits(thing, after, surface_m, height_m, half) and np.mean(before.beyond(thing) > FREE_M) > MOSTLY
+    ]
+    middles = [_middle(thing, after, surface_m) for thing in whole]
+    middles = [m for m in middles if before.is_close(m) and _is_apart(m, besides or ())]
+    if middles:
+        return min(middles, key=lambda middle: math.dist(middle[:2], near))
     things = _new(before, after, near, surface_m, TALLEST_M, within_m, besides or ())
-    tops = surface_m + height_m + TALLER_M
-    things = [thing for thing in things if thing[:, 2].max() < tops and _might_be(thing, half, surface_m)]
+    things = [thing for thing in things if _no_larger(thing, surface_m, height_m, half)]
     if besides is not None:
         things = sorted(things, key=lambda thing: float(np.hypot(*(thing[:, :2] - near).T).min()))[:1]
     return _largest(things, after, surface_m)
 
 
-def fell(before: Look, after: Look, near: tuple[float, float], half: Vec3) -> Vec3 | None:
+def located(look: Look, place: Vec3, surface_m: float, height_m: float, half: Vec3) -> Vec3 | None:
+    """Return the middle (m, world) of what is seen whole on a surface where an object was, or beside that, and might be
+    it; None if nothing is."""
+    things = [t for t in _on(look, place[:2], surface_m, ITS_PLACE_M) if _fits(t, look, surface_m, height_m, half)]
+    middles = [_middle(thing, look, surface_m) for thing in things]
+    return min(middles, key=lambda middle: math.dist(middle[:2], place[:2]), default=None)
+
+
+def fell(before: Look, after: Look, near: tuple[float, float], half: Vec3, besides: Sequence[Vec3] = ()) -> Vec3 | None:
     """Return the middle (m, world) of what lies on the floor near x, y and did not before; None if nothing is seen that
-    might be an object of those half sizes (m). (What else is new is the side of some furniture, not seen before.)"""
-    things = _new(before, after, near, 0.0, 2.0 * max(half) + LARGER_M, FELL_M)
+    might be an object of those half sizes (m). (What else is new is the side of some furniture, not seen before.)
+
+    besides: where other things lie.
+    """
+    things = _new(before, after, near, 0.0, 2.0 * max(half) + LARGER_M, FELL_M, besides)
     return _largest([thing for thing in things if _might_be(thing, half)], after, 0.0)
 
 
@@ -211,6 +244,34 @@ def _new(
     return _things(seen[(_apart(seen, known) > KNOWN_M).all(axis=1)])
 
 
+def _on(look: Look, near: tuple[float, float], surface_m: float, within_m: float) -> list[NDArray[np.float64]]:
+    """Return the things on a surface whose middle is seen so near to x, y."""
+    seen = look.points()
+    away = np.hypot(*(seen[:, :2] - near).T)
+    seen = seen[(seen[:, 2] > surface_m + ON_M) & (seen[:, 2] < surface_m + TALLEST_M) & (away < within_m + LONGEST_M)]
+    things = _things(seen, APART_M)
+    return [thing for thing in things if math.dist(_middle(thing, look, surface_m)[:2], near) < within_m]
+
+
+def _fits(thing: NDArray[np.float64], look: Look, surface_m: float, height_m: float, half: Vec3) -> bool:
+    """Whether a thing on a surface is seen whole and might be an object."""
+    away = thing[:, :2].mean(axis=0) - look.camera[:2]
+    across = float(np.ptp(thing[:, :2] @ (-away[1], away[0]))) / float(np.linalg.norm(away))
+    whole = across > WHOLE * 2.0 * min(half) and _high_enough(thing, surface_m, half)
+    return whole and _no_larger(thing, surface_m, height_m, half)
+
+
+def _no_larger(thing: NDArray[np.float64], surface_m: float, height_m: float, half: Vec3) -> bool:
+    """Whether a thing on a surface is no taller than an object, as it was to stand, nor wider."""
+    _, middle, longest = sorted(half)
+    wide, top = float(np.ptp(thing[:, :2], axis=0).max()), float(thing[:, 2].max()) - surface_m
+    return wide < 2.0 * math.hypot(middle, longest) + LARGER_M and top < height_m + TALLER_M
+
+
+def _is_apart(middle: Vec3, others: Sequence[Vec3]) -> bool:
+    return all(math.dist(middle[:2], other[:2]) > BESIDE_M for other in others)
+
+
 def _low(points: NDArray[np.float64], up_to_m: float) -> NDArray[np.bool_]:
     """Return which points (n, 3) lie below a height (m, world) with nothing above them that is seen to be taller: what
     stands or lies before furniture, without that."""
@@ -223,21 +284,23 @@ def _low(points: NDArray[np.float64], up_to_m: float) -> NDArray[np.bool_]:
     return low
 
 
-def _might_be(thing: NDArray[np.float64], half: Vec3, surface_m: float = 0.0) -> bool:
-    """Whether a thing on the floor, or on a surface, is no wider than an object of those half sizes, nor lower than it
-    can lie."""
-    _, middle, longest = sorted(half)
-    wide, high = float(np.ptp(thing[:, :2], axis=0).max()), float(thing[:, 2].max()) - surface_m
-    return wide < 2.0 * math.hypot(middle, longest) + LARGER_M and high > LEAST * 2.0 * min(half)
+def _might_be(thing: NDArray[np.float64], half: Vec3) -> bool:
+    """Whether a thing on the floor is no wider than an object of those half sizes, nor lower than it can lie."""
+    return _no_larger(thing, 0.0, 2.0 * max(half), half) and _high_enough(thing, 0.0, half)
 
 
-def _things(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def _high_enough(thing: NDArray[np.float64], surface_m: float, half: Vec3) -> bool:
+    """Whether a thing is no lower than an object of those half sizes can lie."""
+    return bool(thing[:, 2].max() - surface_m > LEAST * 2.0 * min(half))
+
+
+def _things(points: NDArray[np.float64], touching_m: float = TOUCHING_M) -> list[NDArray[np.float64]]:
     """Return points (n, 3) by what they are of, seen from above."""
     from scipy.sparse import csgraph  # imported late: it takes a while
 
     if not len(points):
         return []
-    near = _apart(points[:, :2], points[:, :2]) < TOUCHING_M
+    near = _apart(points[:, :2], points[:, :2]) < touching_m
     count, groups = csgraph.connected_components(near, directed=False)
     return [points[groups == k] for k in range(count) if np.count_nonzero(groups == k) >= FEWEST]
 

@@ -15,7 +15,7 @@ from hab.objects import object_model
 from hab.openings import drawn_out, rotated
 from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
 from hab.simulator import Simulator
-from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_seen
+from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_seen, located
 from planner.problem import door_atom, goal_name, is_open
 from planner.state import CommonState
 
@@ -32,7 +32,11 @@ ON_FLOOR_M = 0.05
 SHOVED_M = 0.6
 """What Pick has missed may have been moved so far."""
 THERE_M = 0.12
-"""What has appeared so near to where an object was placed is that."""
+"""What is seen so far before an object's middle may be that."""
+FLAT = 0.4
+"""A ray has gone through a flat object if it goes so much of its height farther than its middle."""
+SHIFTED_M = 0.03
+"""What is seen so far from where it was believed to lie has been shifted."""
 GRIP_BESIDE_M, GRIP_ABOVE_M = 0.02, 0.025
 """The hand takes hold of an object at most so far from it; what it takes hold of farther from where that was believed
 to lie is another one …"""
@@ -161,8 +165,10 @@ class SensedState(CommonState):
             self._look_for_missed(self._missed)
         if skill == "look":
             self._look_after(arguments[0])
-        self._look_for_fallen()
         came_for = arguments[0] if skill == "navigate" and ended else ""
+        if came_for in self.where and came_for != self._carried:
+            self._look_where_it_was(came_for)
+        self._look_for_fallen()
         self._stands(skill, arguments, ended and not self._seeks(came_for))
 
     def _let_go_of(self, name: str) -> None:
@@ -225,23 +231,61 @@ class SensedState(CommonState):
         if not self._look().beyond(np.array([place]))[0] > FREE_M:
             return
         if (at := self._seen(name, (x, y), SHOVED_M)) is not None:
+            if at[2] < LOWEST_M:
+                self._stood.setdefault(name, (place, self._surface_m[name]))
             self._lies(name, at, False)
-        elif name not in self._stood:
+        else:
+            self._fell(name)
+
+    def _look_where_it_was(self, name: str) -> None:
+        """Navigate has come for an object: if its place is seen to be empty it is sought on the floor, unless it was
+        sought there in vain."""
+        shut_in = any(atom[:2] == ("in", name) for atom in self._facts)
+        if name not in self._fallen and not shut_in and self._is_gone(name):
+            self._fell(name)
+
+    def _fell(self, name: str) -> None:
+        """Take an object to have fallen to the floor, unless it was sought there in vain since it was put down."""
+        x, y, _ = place = self.where[name]
+        if name not in self._stood:
             self._stood[name] = place, self._surface_m[name]
             self._lies(name, (x, y, ON_FLOOR_M), False)
 
     def _look_about(self) -> None:
-        """An object that was seen where it was believed to lie, on open furniture or the floor, and is not there any
-        more, lies where something has appeared since, beside or below."""
+        """An object on open furniture is seen where it was believed to lie, or shifted a little; if that place is
+        empty, it lies where something has appeared since, beside or below."""
         inside = {atom[1] for atom in self._facts if atom[0] == "in"}
         for name in [n for n in self.where if n not in inside and n not in self._fallen and n != self._carried]:
-            place, look = self.where[name], self._look()
-            if -THERE_M < look.beyond(np.array([place]))[0] < FREE_M:
-                self._met[name] = Memory(look, dict(self.where))
-            elif (then := self._met.get(name, self._empty.get(name))) and look.empty(place):
-                at = self._moved(name, then)
-                if at is not None:
+            place, look, then = self.where[name], self._look(), self._met.get(name, self._empty.get(name))
+            if (at := located(look, place, *self._measures(name))) is not None:
+                if then and math.dist(at[:2], place[:2]) > SHIFTED_M and not self._stood_there(name, at, then):
                     self._lies(name, at, self._at_goal(name, at), True)
+                self._meet(name)
+            elif self._is_gone(name):
+                if then and (at := self._moved(name, then)) is not None:
+                    self._lies(name, at, self._at_goal(name, at), True)
+            elif -THERE_M < look.beyond(np.array([place]))[0] < FREE_M:
+                self._meet(name)
+
+    def _meet(self, name: str) -> None:
+        """Keep a look at an object, a close one rather than one from far off."""
+        look = self._look()
+        if name not in self._met or look.is_close(self.where[name]):
+            self._met[name] = Memory(look, dict(self.where))
+
+    def _is_gone(self, name: str) -> bool:
+        """Whether the camera sees that nothing is where an object was believed to lie, however flat that is."""
+        return self._look().empty(self.where[name], min(FREE_M, FLAT * self._height(name)))
+
+    def _stood_there(self, name: str, place: Vec3, then: Memory) -> bool:
+        """Whether something that might be an object stood at a place `then`, besides the object."""
+        at = located(then.look, place, *self._measures(name))
+        was = then.where[name]
+        return at is not None and math.dist(at[:2], place[:2]) < SHIFTED_M < math.dist(at[:2], was[:2])
+
+    def _measures(self, name: str) -> tuple[float, float, Vec3]:
+        """Return how high the surface is that an object lies on, how high it stands there, and its half sizes (m)."""
+        return self._surface_m[name], self._height(name), self._half(name)
 
     def _look_at_doors(self) -> None:
         """`opened_…`, `closed_…`: the head's camera sees how far the door or the drawer's front has come. A drawer has
@@ -255,19 +299,13 @@ class SensedState(CommonState):
                 self._bring_along(articulation, position)
 
     def _look_after(self, name: str) -> None:
-        """`confirmed`: where it was placed something is seen that was not there before. Something new beside that is
-        taken to be it; if its place is seen to be empty, it is taken to have fallen to the floor."""
-        x, y, _ = self.where[name]
-        then = self._empty.get(name, Memory(self._look(), self.where))
-        at = self._moved(name, then, NEAR_M)
-        there = at is not None and math.dist(at[:2], (x, y)) < THERE_M
-        gone = not there and self._look().empty(self.where[name])
-        if gone:
-            at = self._moved(name, then) or (x, y, ON_FLOOR_M)
-        elif not there:
-            at = None
-        if at is not None:
-            self._lies(name, at, self._at_goal(name, at), not gone)
+        """`confirmed`: an object that was placed is not seen to be gone. If it is, and is seen nowhere else, it is
+        taken to have fallen to the floor."""
+        x, y, _ = place = self.where[name]
+        if located(self._look(), place, *self._measures(name)) is None and self._is_gone(name):
+            then = self._empty.get(name)
+            at = (then and self._moved(name, then)) or (x, y, ON_FLOOR_M)
+            self._lies(name, at, self._at_goal(name, at))
         else:
             self._set(("confirmed", name, goal_name(self._targets[name])), True)
 
@@ -297,7 +335,7 @@ class SensedState(CommonState):
         """Return where the head's camera sees an object, on its surface or (`floor`) on the floor, that was not there
         when the call began."""
         assert self._looked is not None
-        look, surface, height, half = self._look(), self._surface_m[name], self._height(name), self._half(name)
+        look, (surface, height, half) = self._look(), self._measures(name)
         at = appeared(self._looked, look, near, surface, height, half, within_m) if surface > 0.0 else None
         return at or (fell(self._looked, look, near, half) if floor else None)
 
@@ -307,13 +345,13 @@ class SensedState(CommonState):
         x, y, _ = self.where[name]
         others = {n: place for n, place in self.where.items() if n != name}
         before = then.look.without([place for n, place in then.where.items() if others.get(n, place) != place])
-        height, half, own = self._height(name), self._half(name), self._surface_m[name]
+        own, height, half = self._measures(name)
         for surface in sorted(self._surfaces_at(x, y, within_m), key=lambda z: abs(z - own)):
             at = appeared(before, self._look(), (x, y), surface, height, half, within_m, [*others.values()])
             if at is not None:
                 self._surface_m[name] = surface
                 return at
-        return fell(before, self._look(), (x, y), half)
+        return fell(before, self._look(), (x, y), half, [place for place in others.values() if place[2] < LOWEST_M])
 
     def _surfaces_at(self, x: float, y: float, within_m: float) -> set[float]:
         """Return how high the furniture is on which something may lie that is so near to a place (m)."""

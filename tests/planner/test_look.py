@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from hab import robot
@@ -155,8 +156,10 @@ def test_what_lies_before_furniture_is_told_from_it() -> None:
     assert count > 15 and found > 0.6 * count and in_vain < 0.25 * count  # of which some are other things
 
 
-def test_what_was_shoved_is_found_where_it_lies_now() -> None:
-    """By the sensed state, after a call that it had nothing to do with; and what has not moved stays where it was."""
+@pytest.mark.parametrize("far", [(0.05, 0.09), (0.15, 0.3)])
+def test_what_was_shoved_is_found_where_it_lies_now(far: tuple[float, float]) -> None:
+    """By the sensed state, after a call that it had nothing to do with; and what has not moved stays where it was.
+    A little way off, where it still covers part of its place, it is seen for what it is by its size."""
     rng, errors, looked_for = np.random.default_rng(0), list[float](), 0
     for task in start_states("pick"):
         sim, episode, name = task.sim, task.sim.episode, task.goal.object
@@ -170,7 +173,7 @@ def test_what_was_shoved_is_found_where_it_lies_now() -> None:
             state.update("tuck", (), True)
             assert state.where[object_name(target)] == target.start_pos
         left = np.array((-math.sin(surface.yaw), math.cos(surface.yaw), 0.0))
-        shoved = place + math.copysign(rng.uniform(0.15, 0.3), left @ (np.array(surface.center) - place)) * left
+        shoved = place + math.copysign(rng.uniform(*far), left @ (np.array(surface.center) - place)) * left
         sim.reset(moved(episode, name, shoved, np.array(episode.robot)))
         others = [sim.object_pos(other) for other in episode.objects if other != name]
         if min(math.dist(other, shoved) for other in others) < 0.15:
@@ -183,6 +186,28 @@ def test_what_was_shoved_is_found_where_it_lies_now() -> None:
             errors.append(math.dist(found, shoved))
     assert looked_for > 8 and len(errors) > 0.4 * looked_for  # the rest is out of view
     assert np.median(errors) < 0.03 and np.quantile(errors, 0.9) < 0.1
+
+
+def test_what_is_not_there_when_one_has_come_for_it_is_sought_on_the_floor() -> None:
+    """Before Pick is called in vain. What is there is believed to be there."""
+    sought, count = 0, 0
+    for task in start_states("pick"):
+        sim, episode, name = task.sim, task.sim.episode, task.goal.object
+        target = episode.target(name)
+        if sim.scene.receptacle(target.start_receptacle).articulation:
+            continue
+        for there in (True, False):
+            if not there:
+                sim.reset(moved(episode, name, np.array(target.start_pos) + FAR_OFF, np.array(episode.robot)))
+            state = SensedState(sim, replace(episode, targets=(target,)), sim.scene)
+            state.begin("navigate", (object_name(target),))
+            state.update("navigate", (object_name(target),), True)
+            if there:
+                assert state.where[object_name(target)] == target.start_pos
+            else:
+                sought += state.where[object_name(target)][2] < 0.1 and ("stuck", "robot") in state.atoms
+        count += 1
+    assert count > 15 and sought > 0.4 * count  # the rest is out of view
 
 
 def test_what_fell_is_told_from_the_furniture_that_is_seen_anew() -> None:
