@@ -8,7 +8,6 @@ more argument they are not; the same command without it plays them.
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 from arms import NETWORK, SLOWED_STEP_S, SUITES, VER, VERS_ENTROPY, VERS_NETWORK, VERS_PACE
 from control_env import make
-from snapshots import Keeper, play_run
+from snapshots import Keeper, last_row, play_run
 
 from pql_core.config import PqlConfig
 from pql_core.trainer import PqlTrainer
@@ -49,9 +48,8 @@ def train(suite: str, arm: str, task: str, network: PolicyConfig, out: Path, lim
     keeper = Keeper(out)
 
     def over(_: Any) -> bool:
-        row = last_row(out)
-        keeper.look(int(row["steps"]), row["seconds"])
-        return bool(row["seconds"] >= limit)
+        keeper.look()
+        return bool(last_row(out)["seconds"] >= limit)
 
     shared: dict[str, Any] = {"out": out, "resume": (out / "checkpoint.pt").is_file(), "description": f"{arm} {task}"}
     if settings["system"] == "pql":
@@ -63,14 +61,7 @@ def train(suite: str, arm: str, task: str, network: PolicyConfig, out: Path, lim
         interrupted = Trainer(make_env, config_of_ver, network, **shared).train(over).interrupted
     if interrupted:
         raise SystemExit(1)
-    keeper.look(**{key: last_row(out)[key] for key in ("steps", "seconds")})
-
-
-def last_row(run: Path) -> dict[str, Any]:
-    """Return the last row of scalars; the clock goes on where an earlier session left it."""
-    file = run / "scalars.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    return dict(json.loads(lines[-1])) if lines else {"steps": 0, "seconds": 0.0}
+    keeper.look()
 
 
 if __name__ == "__main__":
