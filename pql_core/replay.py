@@ -186,8 +186,14 @@ class Replay:
 
     def states(self, size: int) -> tuple[Tensor, Tensor]:
         """Draw `size` observations that an action answered. Raises `NothingStored`."""
-        env, first, *_ = self._draw(size, 1)
-        return self._obs.read(self._at(env, first))
+        ends = self._ends()
+        at = self._at(*self._slots(ends, size))
+        for _ in range(_ROUNDS):
+            last = torch.nonzero(self._kind[at] == LAST)[:, 0]
+            if not len(last):
+                return self._obs.read(at)
+            at[last] = self._at(*self._slots(ends, len(last)))
+        raise NothingStored("no state is there")
 
     def steps_in_order(self, env: int) -> Records:
         """Return what is stored of one environment, the oldest first."""
@@ -242,23 +248,31 @@ class Replay:
     def _at(self, env: Tensor, position: Tensor) -> Tensor:
         return env * self._length + position % self._length
 
-    def _draw(self, size: int, n_step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Draw steps evenly: environment, position, position of what the return bootstraps from, and whether a terminal
-        step comes before that; then the position is the terminal step's own."""
-        stored = self._count.clamp(max=self._length)
-        ends = stored.cumsum(0)
+    def _ends(self) -> tuple[Tensor, int]:
+        """Return the slots stored up to each environment's last one, and of all. Raises `NothingStored`."""
+        ends = self._count.clamp(max=self._length).cumsum(0)
         total = int(ends[-1])
         if total == 0:
             raise NothingStored("replay is empty")
-        device = stored.device
+        return ends, total
+
+    def _slots(self, ends: tuple[Tensor, int], size: int) -> tuple[Tensor, Tensor]:
+        """Draw stored slots evenly: environment, position."""
+        until, total = ends
+        number = torch.randint(total, (size,), device=until.device)
+        env = torch.searchsorted(until, number, right=True)
+        return env, number - until[env] + self._count[env]
+
+    def _draw(self, size: int, n_step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Draw steps evenly: environment, position, position of what the return bootstraps from, and whether a terminal
+        step comes before that; then the position is the terminal step's own."""
+        ends, device = self._ends(), self._count.device
         env, first, last = (torch.zeros(size, dtype=torch.int64, device=device) for _ in range(3))
         terminal = torch.zeros(size, dtype=torch.bool, device=device)
         missing = torch.arange(size, device=device)
         steps = torch.arange(n_step + 1, device=device)
         for _ in range(_ROUNDS):
-            number = torch.randint(total, (len(missing),), device=device)
-            whose = torch.searchsorted(ends, number, right=True)
-            begin = number - ends[whose] + self._count[whose]
+            whose, begin = self._slots(ends, len(missing))
             ahead = begin[:, None] + steps
             kind = self._kind[self._at(whose[:, None], ahead)]
             known = ahead < self._count[whose][:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,6 +125,29 @@ def test_transitions_are_those_of_the_episodes(stream: Stream, n: int, block: in
         if successor is not None:
             assert following.tolist() == [env, successor]
     assert {(e, k) for e, numbers in drawn.items() for k in numbers} == {(e, k) for e in known for k in known[e]}
+
+
+@settings(deadline=None, max_examples=40)
+@given(streams(), st.sampled_from([6, 64]))
+def test_states_are_answered_observations_each_as_likely(stream: Stream, length: int) -> None:
+    replay = Replay(3, 3 * length, LAYOUT, 1, NONE, CPU)
+    replay.append(records(stream.slots))
+    stored = [(s.env, s.number) for env in range(3) for s in stream.of(env)[-length:] if s.kind != LAST]
+    torch.manual_seed(0)
+    draws = 200 * len(stored)
+    drawn = Counter((int(env), int(number)) for env, number in replay.states(draws)[0])
+    assert set(drawn) == set(stored)
+    # Binomial, 200 +- 14 each: six deviations, as there are thousands of counts.
+    assert all(abs(count - 200) < 6 * 200**0.5 for count in drawn.values())
+
+
+def test_states_without_an_answered_observation_are_refused() -> None:
+    replay = Replay(2, 8, LAYOUT, 1, NONE, CPU)
+    with pytest.raises(NothingStored):
+        replay.states(1)
+    replay.append(records([Slot(0, 0, 0.0, LAST)]))
+    with pytest.raises(NothingStored):
+        replay.states(1)
 
 
 @settings(deadline=None, max_examples=30)
