@@ -159,7 +159,7 @@ class Sequential(Learners):
             self._note(self._v.update(batch), "critic_loss")
             counters.v += 1
             between = time.perf_counter()
-            if counters.v >= config.critic_updates_per_policy_update * (counters.p + 1):
+            while counters.v >= config.critic_updates_per_policy_update * (counters.p + 1):
                 self._note(self._p.update(*self._replay.states(config.batch_size)), "policy_loss")
                 counters.p += 1
             counters.seconds[V_LEARNER, 0] += between - started

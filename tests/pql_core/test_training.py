@@ -90,6 +90,15 @@ def test_the_sequential_baselines_solve_it(case: dict[str, Any]) -> None:
     assert mean_return(trained) > BEST - 1.5
 
 
+@pytest.mark.parametrize("per_policy_update", [0.5, 1.5])
+def test_taking_turns_keeps_the_ratios_exactly(tmp_path: Path, per_policy_update: float) -> None:
+    config = replace(SHORT, parallel=False, critic_updates_per_policy_update=per_policy_update)
+    trainer(config, tmp_path).train()
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")
+    assert saved["v"] == 4 * saved["e"] // 16 > 100
+    assert saved["p"] == saved["v"] // per_policy_update
+
+
 def test_taking_turns_is_the_same_each_time() -> None:
     weights = []
     for _ in range(2):
