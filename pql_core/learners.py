@@ -156,19 +156,19 @@ class Sequential(Learners):
         while counters.v < int(counters.e * config.critic_updates_per_step / config.num_envs) and not self._stop():
             started = time.perf_counter()
             batch = self._replay.sample(config.batch_size, config.n_step, config.gamma)
-            self._note(self._v.update(batch), "critic_loss")
+            self._note(self._v.update(batch), self._v.guarded)
             counters.v += 1
             between = time.perf_counter()
             while counters.v >= config.critic_updates_per_policy_update * (counters.p + 1):
-                self._note(self._p.update(*self._replay.states(config.batch_size)), "policy_loss")
+                self._note(self._p.update(*self._replay.states(config.batch_size)), self._p.guarded)
                 counters.p += 1
             counters.seconds[V_LEARNER, 0] += between - started
             counters.seconds[P_LEARNER, 0] += time.perf_counter() - between
 
-    def _note(self, scalars: dict[str, Tensor], loss: str) -> None:
-        """Keep an update's scalars. Raises `LearningFailure` if its loss is no number."""
-        if not bool(scalars[loss].isfinite()):
-            raise LearningFailure(diverged(loss))
+    def _note(self, scalars: dict[str, Tensor], guarded: tuple[str, ...]) -> None:
+        """Keep an update's scalars. Raises `LearningFailure` if it diverged."""
+        if not bool(torch.stack([scalars[name] for name in guarded]).isfinite().all()):
+            raise LearningFailure(diverged(guarded[0]))
         self._scalars |= scalars
 
     def states(self) -> tuple[State, State]:

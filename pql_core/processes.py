@@ -42,7 +42,7 @@ from ver_core.worker_pool import LEARNERS_SIGNALS
 WAIT_S = 0.2
 """Longest sleep between two looks at what has changed; bells end it sooner."""
 CHECK_EVERY = 16
-"""Updates between two looks at whether the loss is a number: on a GPU each look costs time."""
+"""Updates between two looks at whether loss and gradient are numbers: on a GPU each look costs time."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ def build(job: Job) -> Networks:
 
 
 class NotANumber(RuntimeError):
-    """A loss that is NaN or infinite."""
+    """A loss or a gradient that is NaN or infinite."""
 
 
 def run(role: int, job: Job, channel: Channel, commands: Connection) -> None:
@@ -118,7 +118,9 @@ class _Learner(ABC):
 
     role: int
     names: tuple[str, ...]
-    """Of the scalars that an update reports."""
+    """Of the scalars that an update reports, …"""
+    guarded: tuple[str, ...]
+    """… and of those that have to be finite."""
 
     def __init__(self, job: Job, channel: Channel) -> None:
         self._channel, self._config = channel, job.config
@@ -195,8 +197,8 @@ class _Learner(ABC):
             self.nets.statistics.write(self._statistics)
 
     def _report(self, scalars: dict[str, Tensor]) -> None:
-        self._unchecked.append(scalars[self.names[0]])
-        if len(self._unchecked) >= CHECK_EVERY or not self._unchecked[-1].is_cuda:
+        self._unchecked += [scalars[name] for name in self.guarded]
+        if len(self._unchecked) >= CHECK_EVERY * len(self.guarded) or not self._unchecked[-1].is_cuda:
             self._check()
             missing = torch.full((), torch.nan, device=self._statistics.device)
             self._channel.counters.scalars[self.role, : len(self.names)] = torch.stack(
@@ -205,7 +207,7 @@ class _Learner(ABC):
 
     def _check(self) -> None:
         if self._unchecked and not bool(torch.stack(self._unchecked).isfinite().all()):
-            raise NotANumber(diverged(self.names[0]))
+            raise NotANumber(diverged(self.guarded[0]))
         self._unchecked.clear()
 
 
@@ -214,6 +216,7 @@ class VLearner(_Learner):
 
     role = V_LEARNER
     names = ("critic_loss", "q", "critic_grad_norm")
+    guarded = ValueLearner.guarded
 
     def __init__(self, job: Job, channel: Channel) -> None:
         super().__init__(job, channel)
@@ -271,6 +274,7 @@ class PLearner(_Learner):
 
     role = P_LEARNER
     names = ("policy_loss", "policy_grad_norm", "saturated", "entropy", "entropy_coef")
+    guarded = PolicyLearner.guarded
 
     def __init__(self, job: Job, channel: Channel) -> None:
         super().__init__(job, channel)
@@ -312,8 +316,8 @@ class PLearner(_Learner):
 
 
 def diverged(name: str) -> str:
-    """Say what a loss that is no number means."""
-    return f"{name} is NaN or infinite: the updates diverged; lower the learning rates"
+    """Say what a loss or a gradient that is no number means."""
+    return f"{name} or its gradient is NaN or infinite: the updates diverged; lower the learning rates"
 
 
 def to_bytes(state: dict[str, Any]) -> bytes:
