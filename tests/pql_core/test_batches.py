@@ -175,6 +175,41 @@ def test_a_number_that_is_none_ends_it() -> None:
         play(batch, PointMass(), 2, 3)
 
 
+class LastSpoilt(PointMass):
+    """The last observation of an episode, which a time limit cuts off, is NaN."""
+
+    def step(self, action: Any) -> Any:
+        seen, reward, terminated, truncated, info = super().step(action)
+        if truncated:
+            seen = {**seen, "place": np.array([np.nan], np.float32)}
+        return seen, reward, terminated, truncated, info
+
+
+class Endless(PointMass):
+    def step(self, action: Any) -> Any:
+        seen, reward, terminated, _, info = super().step(action)
+        return seen, reward, terminated, False, info
+
+
+@pytest.mark.parametrize("mode", [*AutoresetMode, None], ids=lambda m: m.name if m else "threads")
+def test_a_last_observation_that_is_none_ends_it(mode: AutoresetMode | None) -> None:
+    """Of the second of three environments, the first of those whose episodes are cut off."""
+    envs = [Endless(), LastSpoilt(), PointMass()]
+    makers = iter(envs)
+    made: Any = (
+        SyncVectorEnv([partial(envs.__getitem__, i) for i in range(3)], autoreset_mode=mode)
+        if mode is not None
+        else ThreadedVectorEnv(lambda: next(makers), 3, 2)
+    )
+    batch = Vector(made, CPU, seed=0)
+    collected: list[int] = []
+    with pytest.raises(EnvironmentFailure, match="environment 1 .*'place'"):
+        for _ in range(20):
+            collected.append(play(batch, envs[0], 3, 1)[1])
+    batch.close()
+    assert collected[0] == 0 and len(collected) == 16  # all of the episode's steps but the last
+
+
 def test_env_workers_hand_on_whole_episodes_though_one_crashes(tmp_path: Path) -> None:
     """The point's way is a chain: each observation follows from the one before and the action."""
     env = PointMass()
