@@ -36,7 +36,7 @@ from pql_core.channel import (
 from pql_core.learning import PolicyLearner, ValueLearner
 from pql_core.processes import Job, Networks, PLearner, VLearner, diverged, from_bytes, run, to_bytes
 from pql_core.ratios import Ratios
-from pql_core.replay import Records, Replay
+from pql_core.replay import DRAWN_AT_ONCE, Batch, Records, Replay
 from ver_core.learner import LearningFailure
 from ver_core.worker_pool import starting
 
@@ -153,10 +153,14 @@ class Sequential(Learners):
     def catch_up(self) -> None:
         """See `Learners`."""
         counters, config = self.counters, self._config
-        while counters.v < int(counters.e * config.critic_updates_per_step / config.num_envs) and not self._stop():
+        due = int(counters.e * config.critic_updates_per_step / config.num_envs)
+        batches: list[Batch] = []
+        while counters.v < due and not self._stop():
             started = time.perf_counter()
-            batch = self._replay.sample(config.batch_size, config.n_step, config.gamma)
-            self._note(self._v.update(batch), self._v.guarded)
+            if not batches:
+                most = min(DRAWN_AT_ONCE, due - counters.v)
+                batches = self._replay.sample(config.batch_size, config.n_step, config.gamma, most)
+            self._note(self._v.update(batches.pop()), self._v.guarded)
             counters.v += 1
             between = time.perf_counter()
             while counters.v >= config.critic_updates_per_policy_update * (counters.p + 1):

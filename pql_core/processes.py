@@ -34,7 +34,7 @@ from pql_core.config import PqlConfig
 from pql_core.learning import PolicyLearner, Temperature, ValueLearner
 from pql_core.networks import DoubleQ, Policy, Statistics
 from pql_core.ratios import Ratios
-from pql_core.replay import Replay, StateBuffer, half_columns
+from pql_core.replay import DRAWN_AT_ONCE, Batch, Replay, StateBuffer, half_columns
 from ver_core.config import PolicyConfig
 from ver_core.signals import die_with_parent
 from ver_core.worker_pool import LEARNERS_SIGNALS
@@ -226,6 +226,8 @@ class VLearner(_Learner):
         device = torch.device(job.device)
         layout, actions = nets.policy.obs_layout, nets.policy.scale.size
         self._replay = Replay(config.num_envs, config.replay_size, layout, actions, nets.half, device)
+        self._drawn: list[Batch] = []
+        """Batches for the next updates: no more than the data is there for, so none is older than a step's updates."""
         if job.saved:
             self._learner.restore(from_bytes(job.saved))
         if job.replay is not None:
@@ -248,8 +250,11 @@ class VLearner(_Learner):
         self.fetch_statistics()
         nets, have, counters = self.nets, self._have, self._channel.counters
         have["policy"] = self._channel.policy.fetch(parameters(nets.policy, nets.temperature), have["policy"])
-        batch = self._replay.sample(self._config.batch_size, self._config.n_step, self._config.gamma)
-        scalars = self._learner.update(batch)
+        if not self._drawn:
+            config = self._config
+            most = int(min(DRAWN_AT_ONCE, self._ratios.v_due(counters.e, counters.v)))
+            self._drawn = self._replay.sample(config.batch_size, config.n_step, config.gamma, most)
+        scalars = self._learner.update(self._drawn.pop())
         # For each update of the policy, new Q functions.
         due = counters.v + 1
         if due % max(1, round(self._config.critic_updates_per_policy_update)) == 0:

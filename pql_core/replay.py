@@ -29,6 +29,8 @@ STEP, TERMINATED, LAST = 0, 1, 2
 state, which is worth nothing; an observation that no action answers."""
 HARMLESS = 10.0
 """Up to this, float16 is off by less than 0.005, and by 0.05 % of a number."""
+DRAWN_AT_ONCE = 8
+"""Batches at most: drawing is many small operations, which for so many together take little longer than for one."""
 _ROUNDS = 64
 """Of drawing anew what cannot be learnt from."""
 
@@ -170,9 +172,9 @@ class Replay:
         self._count.index_add_(0, env, torch.ones_like(env))
         self.steps += int((records.kind != LAST).sum())
 
-    def sample(self, size: int, n_step: int, gamma: float) -> Batch:
-        """Draw `size` steps, each as likely, whose n-step return is known. Raises `NothingStored`."""
-        env, first, last, terminal = self._draw(size, n_step)
+    def sample(self, size: int, n_step: int, gamma: float, batches: int) -> list[Batch]:
+        """Draw batches of `size` steps, each as likely, whose n-step return is known. Raises `NothingStored`."""
+        env, first, last, terminal = self._draw(size * batches, n_step)
         at = self._at(env, first)
         steps = torch.arange(n_step, device=env.device)
         window = self._at(env[:, None], first[:, None] + steps)
@@ -182,7 +184,8 @@ class Replay:
         discount = torch.where(terminal, 0.0, gamma ** (last - first).to(torch.float32))
         floats, bytes_ = self._obs.read(at)
         next_floats, next_bytes = self._obs.read(self._at(env, last))
-        return Batch(floats, bytes_, self._action[at], returned, discount, next_floats, next_bytes)
+        drawn = Batch(floats, bytes_, self._action[at], returned, discount, next_floats, next_bytes)
+        return [Batch(*columns) for columns in zip(*(column.split(size) for column in drawn), strict=True)]
 
     def states(self, size: int) -> tuple[Tensor, Tensor]:
         """Draw `size` observations that an action answered. Raises `NothingStored`."""

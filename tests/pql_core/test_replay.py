@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hab.observation_sets import CRITIC_KEYS, LASER
-from pql_core.replay import LAST, STEP, TERMINATED, NothingStored, Records, Replay, StateBuffer, half_columns
+from pql_core.replay import LAST, STEP, TERMINATED, Batch, NothingStored, Records, Replay, StateBuffer, half_columns
 from skills import task_class
 from ver_core.spaces import ObsLayout
 
@@ -110,9 +110,11 @@ def test_transitions_are_those_of_the_episodes(stream: Stream, n: int, block: in
     torch.manual_seed(0)
     if not any(known.values()):
         with pytest.raises(NothingStored):
-            replay.sample(4, n, gamma)
+            replay.sample(4, n, gamma, 2)
         return
-    batch = replay.sample(3000, n, gamma)
+    batches = replay.sample(1000, n, gamma, 3)
+    assert [len(one.returned) for one in batches] == [1000] * 3
+    batch = Batch(*(torch.cat(columns) for columns in zip(*batches, strict=True)))
     drawn: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
     rows = zip(batch.floats, batch.action, batch.returned, batch.discount, batch.next_floats, strict=True)
     for floats, action, returned, discount, following in rows:
@@ -139,6 +141,13 @@ def test_states_are_answered_observations_each_as_likely(stream: Stream, length:
     assert set(drawn) == set(stored)
     # Binomial, 200 +- 14 each: six deviations, as there are thousands of counts.
     assert all(abs(count - 200) < 6 * 200**0.5 for count in drawn.values())
+
+
+def test_batches_of_one_draw_are_others() -> None:
+    replay = Replay(1, 1000, LAYOUT, 1, NONE, CPU)
+    replay.append(records([Slot(0, k, 0.0, STEP) for k in range(1000)]))
+    first, second, third = (set(batch.floats[:, 1].tolist()) for batch in replay.sample(16, 1, 0.9, 3))
+    assert len(first | second | third) > 36  # 48 of 999 with replacement; with two the same, 32 at most
 
 
 def test_states_without_an_answered_observation_are_refused() -> None:

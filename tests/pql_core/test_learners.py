@@ -1,10 +1,11 @@
-"""Updates that diverge: noticed before anything of them can reach a checkpoint, though the loss is still finite."""
+"""The learners, all in this process: what they draw, and that nothing of a diverged update can reach a checkpoint."""
 
 from __future__ import annotations
 
 import math
 import multiprocessing
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from pql_core.channel import Bell, Channel, Counters, Ring, Slot, parameters
 from pql_core.config import PqlConfig
 from pql_core.learners import Sequential
 from pql_core.processes import Job, NotANumber, PLearner, VLearner, build
-from pql_core.replay import STEP, Records
+from pql_core.replay import STEP, Batch, Records, Replay
 from ver_core.config import PolicyConfig
 from ver_core.learner import LearningFailure
 
@@ -57,12 +58,58 @@ def test_a_process_ends_at_a_gradient_that_is_no_number(what: str, kind: Callabl
     learner = kind(JOB, channel())
     learner._channel.ring.write(steps(20), lambda: False)
     learner.read()
+    learner._channel.counters.e = 2
     learner._report(learner.update())
     (learner.nets.q.first if what == "critic" else learner.nets.policy.mlp).register_forward_hook(steep)
     spoilt = learner.update()
     assert bool(spoilt[f"{what}_loss"].isfinite()) and not bool(spoilt[f"{what}_grad_norm"].isfinite())
     with pytest.raises(NotANumber, match=f"{what}_loss or its gradient"):
         learner._report(spoilt)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the batches of each draw from now on."""
+    found: list[int] = []
+    sample = Replay.sample
+
+    def noted(self: Replay, size: int, n_step: int, gamma: float, batches: int) -> list[Batch]:
+        found.append(batches)
+        return sample(self, size, n_step, gamma, batches)
+
+    monkeypatch.setattr(Replay, "sample", noted)
+    return found
+
+
+def test_taking_turns_draws_for_the_updates_that_are_due(drawn: list[int]) -> None:
+    job = replace(JOB, config=replace(CONFIG, critic_updates_per_step=10.5))
+    learners = Sequential(job, build(job), None, lambda: False)
+    learners.hand_on(steps(20))
+    learners.begin()
+    for _ in range(4):
+        learners.stepped(2)
+    assert drawn == [8, 2, 8, 3, 8, 2, 8, 3] and learners.counters.v == 42
+
+
+def test_the_v_learner_draws_for_the_updates_that_the_data_is_there_for(drawn: list[int]) -> None:
+    learner = VLearner(replace(JOB, config=replace(CONFIG, critic_updates_per_step=10.5)), channel())
+    learner._channel.ring.write(steps(20), lambda: False)
+    learner.read()
+    counters, updates = learner._channel.counters, 0
+    counters.p = 10_000  # never waited for
+    for counters.e in (2, 4, 5):
+        while learner.may():
+            learner.update()
+            updates += 1
+        assert sum(drawn) == updates == counters.v
+    assert drawn == [8, 3, 8, 2, 6]  # 10.5, 21 and 26.25 are there for, and the last of them is begun
+    free = VLearner(replace(JOB, config=replace(CONFIG, keep_ratios=False)), channel())
+    free._channel.ring.write(steps(20), lambda: False)
+    free.read()
+    drawn.clear()
+    for _ in range(17):
+        free.update()
+    assert drawn == [8, 8, 8]
 
 
 def channel() -> Channel:
