@@ -120,10 +120,11 @@ class Rows:
 
     def read(self, at: Tensor) -> tuple[Tensor, Tensor]:
         """Return the observations in rows `at` (n,): floats (n, F), bytes (n, U)."""
-        floats = self.fulls[at]
+        # index_select: for rows all over the memory, as draws are, indexing takes three times as long.
+        floats = self.fulls.index_select(0, at)
         if self._split:
-            floats = torch.cat((self.halves[at].float(), floats), dim=1)[:, self._order]
-        return floats, self.bytes[at]
+            floats = torch.cat((self.halves.index_select(0, at).float(), floats), dim=1)[:, self._order]
+        return floats, self.bytes.index_select(0, at)
 
 
 class Replay:
