@@ -68,12 +68,16 @@ class Learners(ABC):
     """The V-learner and the P-learner, as the Actor's process sees them."""
 
     stored: int
-    """Steps that replay begins with."""
+    """Steps that replay begins with; known, as `nbytes` is, once they are ready."""
     nbytes: tuple[int, int]
     """Of memory: the V-learner's buffer, and the P-learner's (0 if it draws from the former)."""
     counters: Counters
     wait_s: float
     """Seconds that the Actor has waited for them."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Wait until they are. Before all other calls but `close`. Raises `LearningFailure`."""
 
     @abstractmethod
     def hand_on(self, records: Records) -> bool:
@@ -132,6 +136,9 @@ class Sequential(Learners):
             if saved.replay is not None:
                 self._replay.restore(replay.load(saved.replay))
         self.stored, self.nbytes = self._replay.steps, (self._replay.nbytes, 0)
+
+    def ready(self) -> None:
+        """See `Learners`."""
 
     def hand_on(self, records: Records) -> bool:
         """See `Learners`."""
@@ -203,7 +210,7 @@ class Parallel(Learners):
         context: BaseContext,
         logger: logging.Logger,
     ) -> None:
-        """Start the processes and wait until they are ready. Raises `LearningFailure`."""
+        """Start the processes; other things may be started before one waits for them (`ready`)."""
         config, device = job.config, torch.device(job.device)
         self._nets, self._stop, self._logger = nets, stop, logger
         self._ratios = Ratios(
@@ -241,10 +248,13 @@ class Parallel(Learners):
                 theirs.close()
                 self._processes.append(process)
                 self._commands.append(ours)
-            told = [from_bytes(self._answer(role)) for role in (V_LEARNER, P_LEARNER)]
         except BaseException:
             self.close()
             raise
+
+    def ready(self) -> None:
+        """See `Learners`."""
+        told = [from_bytes(self._answer(role)) for role in (V_LEARNER, P_LEARNER)]
         self.stored = int(told[V_LEARNER]["stored"])
         self.nbytes = (int(told[V_LEARNER]["nbytes"]), int(told[P_LEARNER]["nbytes"]))
 

@@ -249,7 +249,7 @@ class _Session:
         self._close = ExitStack()
 
     def start(self) -> None:
-        """Start learners and environments."""
+        """Start learners and environments, side by side."""
         trainer, config = self._trainer, self._config
         job, nets, saved = trainer._job, trainer._nets, trainer._saved
         if config.parallel:
@@ -261,6 +261,7 @@ class _Session:
         self._close.callback(self.learners.close)
         self.envs = trainer.environments()
         self._close.callback(self.envs.close)
+        self.learners.ready()
         self.actor = Actor(self.envs, nets.policy, nets.statistics, config, trainer.device, self._hand_on)
         if trainer._rng is not None:
             self.actor.set_rng_state(trainer._rng)

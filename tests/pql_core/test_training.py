@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 from dataclasses import replace
@@ -22,6 +23,7 @@ from pql_core.trainer import PqlTrainer
 from ver_core import checkpoint
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.learner import LearningFailure
+from ver_core.worker_pool import EnvironmentFailure
 
 NETWORK = PolicyConfig(
     rnn_layers=0, previous_action=False, mlp=[32, 32], critic_mlp=[32, 32], normalize_vectors=True,
@@ -169,6 +171,56 @@ def test_a_dead_learner_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(LearningFailure, match=r"P-learner died \(exit code -9\)"):
         trainer(replace(CONFIG, total_steps=10**6), tmp_path).train()
     assert all(process.exitcode is not None for process in begun[0]._processes)
+
+
+def test_environments_start_while_learners_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is waited for last was started first; and if one side fails to start, both are ended."""
+    started: list[Parallel] = []
+    waited: list[str] = []
+    begin, environments, ready = Parallel.__init__, PqlTrainer.environments, Parallel.ready
+
+    def noted(self: Parallel, *arguments: Any) -> None:
+        begin(self, *arguments)
+        started.append(self)
+
+    def beside(self: PqlTrainer) -> Any:
+        assert len(started) == 1 and not waited
+        waited.append("environments")
+        return environments(self)
+
+    def last(self: Parallel) -> None:
+        waited.append("learners")
+        ready(self)
+
+    monkeypatch.setattr(Parallel, "__init__", noted)
+    monkeypatch.setattr(PqlTrainer, "environments", beside)
+    monkeypatch.setattr(Parallel, "ready", last)
+    assert trainer(replace(SHORT, total_steps=16)).train().steps == 16
+    assert waited == ["environments", "learners"]
+
+    def fail(self: PqlTrainer) -> Any:
+        raise EnvironmentFailure("none starts")
+
+    monkeypatch.setattr(PqlTrainer, "environments", fail)
+    with pytest.raises(EnvironmentFailure):
+        trainer(SHORT).train()
+    assert all(process.exitcode is not None for process in started[1]._processes)
+
+
+def test_learners_that_do_not_start_end_the_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer(replace(SHORT, total_steps=320), tmp_path).train()
+    (tmp_path / "replay.pt").write_bytes(b"none")
+    made: list[Any] = []
+    environments = PqlTrainer.environments
+
+    def noted(self: PqlTrainer) -> Any:
+        made.append(environments(self))
+        return made[0]
+
+    monkeypatch.setattr(PqlTrainer, "environments", noted)
+    with pytest.raises(LearningFailure, match="V-learner failed"):
+        trainer(SHORT, tmp_path, resume=True).train()
+    assert len(made) == 1 and not multiprocessing.active_children()
 
 
 def test_a_vector_env_trains_in_this_process() -> None:
