@@ -63,22 +63,19 @@ class Ring:
         return sum(column.nbytes for column in self._columns)
 
     def write(self, records: Records, wait: Callable[[], bool]) -> bool:
-        """Put records in; `wait` is called while there is no room. Return False, the rest not written, once it does."""
-        start, total = 0, len(records.env)
-        while start < total:
-            written = int(self._written[0])
-            room = self._rows - (written - int(self._read.min()))
-            at = written % self._rows
-            n = min(total - start, room, self._rows - at)
-            if n <= 0:
-                if not wait():
-                    return False
-                continue
-            for column, new in zip(self._columns, records, strict=True):
-                column[at : at + n] = new[start : start + n]
-            settle(self._device)
-            self._written[0] = written + n
-            start += n
+        """Put records in, all of them or, once `wait`, which is called while there is no room, returns False, none."""
+        total, written = len(records.env), int(self._written[0])
+        assert total <= self._rows
+        while self._rows - (written - int(self._read.min())) < total:
+            if not wait():
+                return False
+        at = written % self._rows
+        first = min(total, self._rows - at)
+        for column, new in zip(self._columns, records, strict=True):
+            column[at : at + first] = new[:first]
+            column[: total - first] = new[first:]
+        settle(self._device)
+        self._written[0] = written + total
         return True
 
     def read(self, reader: int) -> Iterator[Records]:

@@ -243,7 +243,16 @@ class Replay:
             else:
                 tensor[:, :used].copy_(columns[name])
         self.steps = int(saved["steps"])
+        self._close()
         return True
+
+    def _close(self) -> None:
+        """Make a step whose successor was never told the last observation of its episode: another one begins now."""
+        env = torch.nonzero(self._count)[:, 0]
+        at = self._at(env, self._count[env] - 1)
+        open_ = at[torch.nonzero(self._kind[at] == STEP)[:, 0]]
+        self._kind[open_] = LAST
+        self.steps -= len(open_)
 
     def _shaped(self) -> dict[str, Tensor]:
         shape = (self._envs, self._length)

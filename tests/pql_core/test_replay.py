@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -165,15 +165,19 @@ def test_slots_are_kept_in_order_and_survive_a_snapshot(stream: Stream, length: 
     replay, again = (Replay(3, 3 * length, LAYOUT, 1, NONE, CPU) for _ in range(2))
     replay.append(records(stream.slots))
     assert again.restore(replay.snapshot())
+    closed = 0
     for kept in (replay, again):
         for env in range(3):
-            expected = records(stream.of(env)[-length:]) if stream.of(env) else None
+            slots = stream.of(env)[-length:]
+            if kept is again and slots and slots[-1].kind == STEP:  # its successor will never be told
+                slots, closed = [*slots[:-1], replace(slots[-1], kind=LAST)], closed + 1
+            expected = records(slots) if slots else None
             found = kept.steps_in_order(env)
             assert len(found.env) == (len(expected.env) if expected else 0)
             if expected:
                 for got, wanted in zip(found, expected, strict=True):
                     assert torch.equal(got, wanted)
-    assert again.steps == replay.steps
+    assert again.steps == replay.steps - closed
     states = StateBuffer(10_000, LAYOUT, NONE, CPU)
     states.restore(replay.snapshot())
     answered = sorted((s.env, s.number) for e in range(3) for s in stream.of(e)[-length:] if s.kind != LAST)
