@@ -116,6 +116,26 @@ def test_a_vector_env_hands_on_what_was_played(mode: AutoresetMode | None) -> No
             assert got[1] == pytest.approx(wanted[1])
 
 
+@pytest.mark.parametrize(("greedy", "passes"), [(0, 1), (1, 2)])
+def test_a_stochastic_policys_mean_is_only_asked_for_those_who_play_it(greedy: int, passes: int) -> None:
+    config = PqlConfig(num_envs=N, replay_size=3000, seed=1, learner="sac", greedy_envs=greedy)
+    made, envs = vector(AutoresetMode.SAME_STEP)
+    nets, batch = networks(envs[0], config), Vector(made, CPU, seed=5)
+    actor = Actor(batch, nets.policy, nets.statistics, config, CPU, lambda records: True)
+    actor.random, calls = False, list[int]()
+    actor.receive(lambda: False)
+    seen, rng = batch._seen, torch.Generator()
+    rng.set_state(actor.rng_state())
+    hook = nets.policy.mlp.register_forward_hook(lambda *_: calls.append(1))
+    actor.answer()
+    hook.remove()
+    assert len(calls) == passes
+    with torch.no_grad():
+        expected, _ = nets.policy.draw(*seen, rng)
+        expected[N - greedy :] = nets.policy(*seen)[N - greedy :]
+    assert batch._action is not None and torch.equal(batch._action, nets.policy.scale(expected))
+
+
 @pytest.mark.parametrize("refused", range(30, 60))
 def test_a_stop_half_way_leaves_no_step_without_its_successor(refused: int) -> None:
     made, envs = vector(AutoresetMode.SAME_STEP)
