@@ -2,6 +2,10 @@
 
 All of it is memory that the three processes have in common, on their device where it is data; nothing is pickled once
 they run. Each number has one writer, so there are no locks, and a process that is killed leaves none behind.
+
+Without locks, data has to be there before the number that says so, for readers too: processors such as x86-64's let
+nobody see writes in another order. ARM's (aarch64) do not promise that; there each number would have to be written with
+a release and read with an acquire barrier, which torch and numpy do not offer.
 """
 
 from __future__ import annotations

@@ -157,9 +157,11 @@ class _Learner(ABC):
     def state(self) -> dict[str, Any]:
         """Return what a resume needs."""
 
-    def save_replay(self, path: Path) -> str:
-        """Write the buffer; return what went wrong, or ""."""
-        raise NotImplementedError
+    def answer(self, order: bytes) -> dict[str, Any]:
+        """Do what was ordered; return what comes of it."""
+        assert order == STATE
+        self._check()
+        return self.state()
 
     def run(self, commands: Connection) -> None:
         """Work until told to quit."""
@@ -171,12 +173,7 @@ class _Learner(ABC):
                 order = commands.recv_bytes()
                 if order == QUIT:
                     return
-                if order == STATE:
-                    self._check()
-                    commands.send_bytes(ANSWER + to_bytes(self.state()))
-                elif order.startswith(REPLAY):
-                    self.read()  # the end of the Actor's steps may have come since
-                    commands.send_bytes(ANSWER + to_bytes({"problem": self.save_replay(Path(order[1:].decode()))}))
+                commands.send_bytes(ANSWER + to_bytes(self.answer(order)))
             started = time.perf_counter()
             if begun and self.may():
                 self._report(self.update())
@@ -266,9 +263,12 @@ class VLearner(_Learner):
         """See `_Learner`."""
         return self._learner.state()
 
-    def save_replay(self, path: Path) -> str:
-        """See `_Learner`."""
-        return self._replay.try_to_save(path)
+    def answer(self, order: bytes) -> dict[str, Any]:
+        """See `_Learner`; it has the replay buffer, which can be saved."""
+        if not order.startswith(REPLAY):
+            return super().answer(order)
+        self.read()  # the end of the Actor's steps may have come since
+        return {"problem": self._replay.try_to_save(Path(order[1:].decode()))}
 
     def _publish(self) -> None:
         self._channel.q.publish(parameters(self.nets.q))

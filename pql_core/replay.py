@@ -208,7 +208,10 @@ class Replay:
         return Records(of, floats, bytes_, self._action[at], self._reward[at], self._kind[at])
 
     def snapshot(self) -> dict[str, Any]:
-        """Return all that is stored, not copied; of slots never written, as few as the shape allows."""
+        """Return all that is stored, and of slots never written as few as the shape allows.
+
+        Of a ring that is full nothing is copied. Before, what was written is: for that long it is in memory twice.
+        """
         used = min(self._length, int(self._count.max()))
         shaped = self._shaped().items()
         columns = {name: t if name == "count" else t[:, :used].contiguous() for name, t in shaped}
