@@ -1,7 +1,7 @@
 """Actions as off-policy learners see them: a row of numbers in [-1, 1], which `ActionScale` maps to an action space.
 
 A part that the environment reads as on or off (`policy.heads`: bernoulli; suction, stop) is a number, as the others.
-Its sign decides, and while exploring a draw, on with probability (1 + number) / 2, as VER's Bernoulli choices are.
+Its sign decides, and while DDPG explores a draw, on with probability (1 + number) / 2, as VER's Bernoulli choices are.
 (With noise of 0.8 added, a hand would let go every ten steps, however sure the policy is.) What is executed, stored and
 shown to the Q functions is the sign, -1 or 1, so that they need not learn that 0.1 and 0.9 are the same; but the policy
 climbs the gradient of Q at the number itself, where Q interpolates between off and on.

@@ -32,6 +32,7 @@ class Actor:
         self._envs, self._policy, self._statistics, self._hand_on = envs, policy, statistics, hand_on
         n, layout = config.num_envs, policy.obs_layout
         self._sigma = deviations(config).to(device)[:, None]
+        self._some_quiet = config.greedy_envs > 0
         self._quiet = torch.arange(n, device=device)[:, None] >= config.noisy_envs
         self._rng = torch.Generator(device).manual_seed(config.seed)
         self._floats = torch.zeros(n, layout.floats, device=device)
@@ -114,10 +115,11 @@ class Actor:
         shape = len(env), self._policy.scale.size
         if self.random:
             return torch.rand(shape, generator=self._rng, device=floats.device) * 2.0 - 1.0
-        sure = self._policy(floats, bytes_)
         if self._policy.stochastic:
             tried, _ = self._policy.draw(floats, bytes_, self._rng)
+            sure = self._policy(floats, bytes_) if self._some_quiet else tried
         else:
+            sure = self._policy(floats, bytes_)
             tried = self._policy.scale.explored(sure, self._sigma[env], env[:, None] % 2 == 0, self._rng)
         return torch.where(self._quiet[env], sure, tried)
 

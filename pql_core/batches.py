@@ -201,6 +201,10 @@ class Vector:
         self._seconds += time.perf_counter() - started
         self._steps += int(stepped.sum())
         self._check(seen[0])
+        if len(
+            ended
+        ):  # what is bootstrapped from is learnt from, too; of the others, the final observation is anything
+            self._check(torch.where((stepped & truncated)[:, None], final[0], seen[0]))
         self._check(reward[:, None], "reward")
         return Arrived(self._all, *seen, stepped, reward, terminated, truncated, *final, episodes)
 

@@ -2,6 +2,10 @@
 
 All of it is memory that the three processes have in common, on their device where it is data; nothing is pickled once
 they run. Each number has one writer, so there are no locks, and a process that is killed leaves none behind.
+
+Without locks, data has to be there before the number that says so, for readers too: processors such as x86-64's let
+nobody see writes in another order. ARM's (aarch64) do not promise that; there each number would have to be written with
+a release and read with an acquire barrier, which torch and numpy do not offer.
 """
 
 from __future__ import annotations
@@ -63,22 +67,19 @@ class Ring:
         return sum(column.nbytes for column in self._columns)
 
     def write(self, records: Records, wait: Callable[[], bool]) -> bool:
-        """Put records in; `wait` is called while there is no room. Return False, the rest not written, once it does."""
-        start, total = 0, len(records.env)
-        while start < total:
-            written = int(self._written[0])
-            room = self._rows - (written - int(self._read.min()))
-            at = written % self._rows
-            n = min(total - start, room, self._rows - at)
-            if n <= 0:
-                if not wait():
-                    return False
-                continue
-            for column, new in zip(self._columns, records, strict=True):
-                column[at : at + n] = new[start : start + n]
-            settle(self._device)
-            self._written[0] = written + n
-            start += n
+        """Put records in, all of them or, once `wait`, which is called while there is no room, returns False, none."""
+        total, written = len(records.env), int(self._written[0])
+        assert total <= self._rows
+        while self._rows - (written - int(self._read.min())) < total:
+            if not wait():
+                return False
+        at = written % self._rows
+        first = min(total, self._rows - at)
+        for column, new in zip(self._columns, records, strict=True):
+            column[at : at + first] = new[:first]
+            column[: total - first] = new[first:]
+        settle(self._device)
+        self._written[0] = written + total
         return True
 
     def read(self, reader: int) -> Iterator[Records]:

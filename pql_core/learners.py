@@ -36,7 +36,7 @@ from pql_core.channel import (
 from pql_core.learning import PolicyLearner, ValueLearner
 from pql_core.processes import Job, Networks, PLearner, VLearner, diverged, from_bytes, run, to_bytes
 from pql_core.ratios import Ratios
-from pql_core.replay import Records, Replay
+from pql_core.replay import DRAWN_AT_ONCE, Batch, Records, Replay
 from ver_core.learner import LearningFailure
 from ver_core.worker_pool import starting
 
@@ -68,12 +68,16 @@ class Learners(ABC):
     """The V-learner and the P-learner, as the Actor's process sees them."""
 
     stored: int
-    """Steps that replay begins with."""
+    """Steps that replay begins with; known, as `nbytes` is, once they are ready."""
     nbytes: tuple[int, int]
     """Of memory: the V-learner's buffer, and the P-learner's (0 if it draws from the former)."""
     counters: Counters
     wait_s: float
     """Seconds that the Actor has waited for them."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Wait until they are. Before all other calls but `close`. Raises `LearningFailure`."""
 
     @abstractmethod
     def hand_on(self, records: Records) -> bool:
@@ -133,6 +137,9 @@ class Sequential(Learners):
                 self._replay.restore(replay.load(saved.replay))
         self.stored, self.nbytes = self._replay.steps, (self._replay.nbytes, 0)
 
+    def ready(self) -> None:
+        """See `Learners`."""
+
     def hand_on(self, records: Records) -> bool:
         """See `Learners`."""
         self._replay.append(records)
@@ -153,22 +160,26 @@ class Sequential(Learners):
     def catch_up(self) -> None:
         """See `Learners`."""
         counters, config = self.counters, self._config
-        while counters.v < int(counters.e * config.critic_updates_per_step / config.num_envs) and not self._stop():
+        due = int(counters.e * config.critic_updates_per_step / config.num_envs)
+        batches: list[Batch] = []
+        while counters.v < due and not self._stop():
             started = time.perf_counter()
-            batch = self._replay.sample(config.batch_size, config.n_step, config.gamma)
-            self._note(self._v.update(batch), "critic_loss")
+            if not batches:
+                most = min(DRAWN_AT_ONCE, due - counters.v)
+                batches = self._replay.sample(config.batch_size, config.n_step, config.gamma, most)
+            self._note(self._v.update(batches.pop()), self._v.guarded)
             counters.v += 1
             between = time.perf_counter()
-            if counters.v >= config.critic_updates_per_policy_update * (counters.p + 1):
-                self._note(self._p.update(*self._replay.states(config.batch_size)), "policy_loss")
+            while counters.v >= config.critic_updates_per_policy_update * (counters.p + 1):
+                self._note(self._p.update(*self._replay.states(config.batch_size)), self._p.guarded)
                 counters.p += 1
             counters.seconds[V_LEARNER, 0] += between - started
             counters.seconds[P_LEARNER, 0] += time.perf_counter() - between
 
-    def _note(self, scalars: dict[str, Tensor], loss: str) -> None:
-        """Keep an update's scalars. Raises `LearningFailure` if its loss is no number."""
-        if not bool(scalars[loss].isfinite()):
-            raise LearningFailure(diverged(loss))
+    def _note(self, scalars: dict[str, Tensor], guarded: tuple[str, ...]) -> None:
+        """Keep an update's scalars. Raises `LearningFailure` if it diverged."""
+        if not bool(torch.stack([scalars[name] for name in guarded]).isfinite().all()):
+            raise LearningFailure(diverged(guarded[0]))
         self._scalars |= scalars
 
     def states(self) -> tuple[State, State]:
@@ -199,7 +210,7 @@ class Parallel(Learners):
         context: BaseContext,
         logger: logging.Logger,
     ) -> None:
-        """Start the processes and wait until they are ready. Raises `LearningFailure`."""
+        """Start the processes; other things may be started before one waits for them (`ready`)."""
         config, device = job.config, torch.device(job.device)
         self._nets, self._stop, self._logger = nets, stop, logger
         self._ratios = Ratios(
@@ -237,10 +248,13 @@ class Parallel(Learners):
                 theirs.close()
                 self._processes.append(process)
                 self._commands.append(ours)
-            told = [from_bytes(self._answer(role)) for role in (V_LEARNER, P_LEARNER)]
         except BaseException:
             self.close()
             raise
+
+    def ready(self) -> None:
+        """See `Learners`."""
+        told = [from_bytes(self._answer(role)) for role in (V_LEARNER, P_LEARNER)]
         self.stored = int(told[V_LEARNER]["stored"])
         self.nbytes = (int(told[V_LEARNER]["nbytes"]), int(told[P_LEARNER]["nbytes"]))
 

@@ -39,6 +39,9 @@ class ValueLearner:
     `policy` and `temperature` are its local ones: there is no target policy, whose part it is to lag (section 3.2).
     """
 
+    guarded = ("critic_loss", "critic_grad_norm")
+    """Scalars that have to be finite: what follows from a finite loss may be an infinite gradient and NaN weights."""
+
     def __init__(self, q: DoubleQ, policy: Policy, temperature: Temperature, config: PqlConfig) -> None:
         self.q, self.policy, self.temperature, self._config = q, policy, temperature, config
         self.target = copy.deepcopy(q).requires_grad_(False)
@@ -101,6 +104,8 @@ class ValueLearner:
 
 class PolicyLearner:
     """pi and, for SAC, alpha; what the P-learner does, but for the data's way to it. `q` are its local Q functions."""
+
+    guarded = ("policy_loss", "policy_grad_norm")
 
     def __init__(self, policy: Policy, temperature: Temperature, q: DoubleQ, config: PqlConfig) -> None:
         self.policy, self.temperature, self.q, self._config = policy, temperature, q, config

@@ -34,7 +34,7 @@ from pql_core.config import PqlConfig
 from pql_core.learning import PolicyLearner, Temperature, ValueLearner
 from pql_core.networks import DoubleQ, Policy, Statistics
 from pql_core.ratios import Ratios
-from pql_core.replay import Replay, StateBuffer, half_columns
+from pql_core.replay import DRAWN_AT_ONCE, Batch, Replay, StateBuffer, half_columns
 from ver_core.config import PolicyConfig
 from ver_core.signals import die_with_parent
 from ver_core.worker_pool import LEARNERS_SIGNALS
@@ -42,7 +42,7 @@ from ver_core.worker_pool import LEARNERS_SIGNALS
 WAIT_S = 0.2
 """Longest sleep between two looks at what has changed; bells end it sooner."""
 CHECK_EVERY = 16
-"""Updates between two looks at whether the loss is a number: on a GPU each look costs time."""
+"""Updates between two looks at whether loss and gradient are numbers: on a GPU each look costs time."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ def build(job: Job) -> Networks:
 
 
 class NotANumber(RuntimeError):
-    """A loss that is NaN or infinite."""
+    """A loss or a gradient that is NaN or infinite."""
 
 
 def run(role: int, job: Job, channel: Channel, commands: Connection) -> None:
@@ -118,7 +118,9 @@ class _Learner(ABC):
 
     role: int
     names: tuple[str, ...]
-    """Of the scalars that an update reports."""
+    """Of the scalars that an update reports, …"""
+    guarded: tuple[str, ...]
+    """… and of those that have to be finite."""
 
     def __init__(self, job: Job, channel: Channel) -> None:
         self._channel, self._config = channel, job.config
@@ -155,9 +157,11 @@ class _Learner(ABC):
     def state(self) -> dict[str, Any]:
         """Return what a resume needs."""
 
-    def save_replay(self, path: Path) -> str:
-        """Write the buffer; return what went wrong, or ""."""
-        raise NotImplementedError
+    def answer(self, order: bytes) -> dict[str, Any]:
+        """Do what was ordered; return what comes of it."""
+        assert order == STATE
+        self._check()
+        return self.state()
 
     def run(self, commands: Connection) -> None:
         """Work until told to quit."""
@@ -169,12 +173,7 @@ class _Learner(ABC):
                 order = commands.recv_bytes()
                 if order == QUIT:
                     return
-                if order == STATE:
-                    self._check()
-                    commands.send_bytes(ANSWER + to_bytes(self.state()))
-                elif order.startswith(REPLAY):
-                    self.read()  # the end of the Actor's steps may have come since
-                    commands.send_bytes(ANSWER + to_bytes({"problem": self.save_replay(Path(order[1:].decode()))}))
+                commands.send_bytes(ANSWER + to_bytes(self.answer(order)))
             started = time.perf_counter()
             if begun and self.may():
                 self._report(self.update())
@@ -195,8 +194,8 @@ class _Learner(ABC):
             self.nets.statistics.write(self._statistics)
 
     def _report(self, scalars: dict[str, Tensor]) -> None:
-        self._unchecked.append(scalars[self.names[0]])
-        if len(self._unchecked) >= CHECK_EVERY or not self._unchecked[-1].is_cuda:
+        self._unchecked += [scalars[name] for name in self.guarded]
+        if len(self._unchecked) >= CHECK_EVERY * len(self.guarded) or not self._unchecked[-1].is_cuda:
             self._check()
             missing = torch.full((), torch.nan, device=self._statistics.device)
             self._channel.counters.scalars[self.role, : len(self.names)] = torch.stack(
@@ -205,7 +204,7 @@ class _Learner(ABC):
 
     def _check(self) -> None:
         if self._unchecked and not bool(torch.stack(self._unchecked).isfinite().all()):
-            raise NotANumber(diverged(self.names[0]))
+            raise NotANumber(diverged(self.guarded[0]))
         self._unchecked.clear()
 
 
@@ -214,6 +213,7 @@ class VLearner(_Learner):
 
     role = V_LEARNER
     names = ("critic_loss", "q", "critic_grad_norm")
+    guarded = ValueLearner.guarded
 
     def __init__(self, job: Job, channel: Channel) -> None:
         super().__init__(job, channel)
@@ -223,6 +223,8 @@ class VLearner(_Learner):
         device = torch.device(job.device)
         layout, actions = nets.policy.obs_layout, nets.policy.scale.size
         self._replay = Replay(config.num_envs, config.replay_size, layout, actions, nets.half, device)
+        self._drawn: list[Batch] = []
+        """Batches for the next updates: no more than the data is there for, so none is older than a step's updates."""
         if job.saved:
             self._learner.restore(from_bytes(job.saved))
         if job.replay is not None:
@@ -245,8 +247,11 @@ class VLearner(_Learner):
         self.fetch_statistics()
         nets, have, counters = self.nets, self._have, self._channel.counters
         have["policy"] = self._channel.policy.fetch(parameters(nets.policy, nets.temperature), have["policy"])
-        batch = self._replay.sample(self._config.batch_size, self._config.n_step, self._config.gamma)
-        scalars = self._learner.update(batch)
+        if not self._drawn:
+            config = self._config
+            most = int(min(DRAWN_AT_ONCE, self._ratios.v_due(counters.e, counters.v)))
+            self._drawn = self._replay.sample(config.batch_size, config.n_step, config.gamma, most)
+        scalars = self._learner.update(self._drawn.pop())
         # For each update of the policy, new Q functions.
         due = counters.v + 1
         if due % max(1, round(self._config.critic_updates_per_policy_update)) == 0:
@@ -258,9 +263,12 @@ class VLearner(_Learner):
         """See `_Learner`."""
         return self._learner.state()
 
-    def save_replay(self, path: Path) -> str:
-        """See `_Learner`."""
-        return self._replay.try_to_save(path)
+    def answer(self, order: bytes) -> dict[str, Any]:
+        """See `_Learner`; it has the replay buffer, which can be saved."""
+        if not order.startswith(REPLAY):
+            return super().answer(order)
+        self.read()  # the end of the Actor's steps may have come since
+        return {"problem": self._replay.try_to_save(Path(order[1:].decode()))}
 
     def _publish(self) -> None:
         self._channel.q.publish(parameters(self.nets.q))
@@ -271,6 +279,7 @@ class PLearner(_Learner):
 
     role = P_LEARNER
     names = ("policy_loss", "policy_grad_norm", "saturated", "entropy", "entropy_coef")
+    guarded = PolicyLearner.guarded
 
     def __init__(self, job: Job, channel: Channel) -> None:
         super().__init__(job, channel)
@@ -312,8 +321,8 @@ class PLearner(_Learner):
 
 
 def diverged(name: str) -> str:
-    """Say what a loss that is no number means."""
-    return f"{name} is NaN or infinite: the updates diverged; lower the learning rates"
+    """Say what a loss or a gradient that is no number means."""
+    return f"{name} or its gradient is NaN or infinite: the updates diverged; lower the learning rates"
 
 
 def to_bytes(state: dict[str, Any]) -> bytes:

@@ -7,6 +7,7 @@ collects the next step while the V-learner learns from the last one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 ACTOR_AHEAD = 1.0
@@ -33,7 +34,11 @@ class Ratios:
 
     def v_may(self, e: int, v: int, p: int) -> bool:
         """Whether the V-learner may make an update."""
-        return not self.kept or (v < self.v_per_step * e / self.num_envs and v < self.v_per_p * (p + POLICY_BEHIND))
+        return not self.kept or (self.v_due(e, v) > 0 and v < self.v_per_p * (p + POLICY_BEHIND))
+
+    def v_due(self, e: int, v: int) -> float:
+        """Return how many updates of the Q functions the data is there for."""
+        return math.ceil(self.v_per_step * e / self.num_envs) - v if self.kept else math.inf
 
     def p_may(self, v: int, p: int) -> bool:
         """Whether the P-learner may make an update."""

@@ -29,7 +29,6 @@ from pql_core.config import PqlConfig, check_network
 from pql_core.learners import Learners, Parallel, Saved, Sequential
 from pql_core.networks import Policy
 from pql_core.processes import Job, build
-from pql_core.replay import Records
 from ver_core import checkpoint
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.env_worker import MakeEnv
@@ -249,7 +248,7 @@ class _Session:
         self._close = ExitStack()
 
     def start(self) -> None:
-        """Start learners and environments."""
+        """Start learners and environments, side by side."""
         trainer, config = self._trainer, self._config
         job, nets, saved = trainer._job, trainer._nets, trainer._saved
         if config.parallel:
@@ -261,7 +260,8 @@ class _Session:
         self._close.callback(self.learners.close)
         self.envs = trainer.environments()
         self._close.callback(self.envs.close)
-        self.actor = Actor(self.envs, nets.policy, nets.statistics, config, trainer.device, self._hand_on)
+        self.learners.ready()
+        self.actor = Actor(self.envs, nets.policy, nets.statistics, config, trainer.device, self.learners.hand_on)
         if trainer._rng is not None:
             self.actor.set_rng_state(trainer._rng)
         self._left = config.warmup_steps * config.num_envs
@@ -278,9 +278,6 @@ class _Session:
 
     def _stop(self) -> bool:
         return self._signals.received is not None
-
-    def _hand_on(self, records: Records) -> bool:
-        return self.learners.hand_on(records)
 
     def loop(
         self, progress: TrainingProgress, telemetry: Telemetry | None, on_row: Callable[[Row], bool] | None
@@ -336,12 +333,11 @@ class _Session:
             if greedy and not actor.random:
                 trainer._greedy.append(episode)
         actor.episodes.clear()
-        if self._left > 0 and (left := self._left - n) <= 0:
-            actor.random = False
-            learners.begin()
-            self._left = left
-        elif self._left > 0:
-            self._left = left
+        if self._left > 0:
+            self._left -= n
+            if self._left <= 0:
+                actor.random = False
+                learners.begin()
         if not learners.stepped(n):
             return False
         actor.answer()

@@ -32,9 +32,6 @@ VER: dict[str, Any] = {
 }  # fmt: skip
 VERS_NETWORK: dict[str, Any] = {**NETWORK, "mlp": [256, 256], "critic_mlp": [256, 256], "initial_std": 0.5}
 """As in small.yaml, with a layer in place of the LSTM."""
-VERS_PACE = {"Ant-v5": 7500, "Humanoid-v5": 5800}
-"""Steps a second that VER makes on two cores of an AMD EPYC: its learning rate's cosine has to know how many there will
-be."""
 VERS_ENTROPY = {"Ant-v5": -4.0, "Humanoid-v5": -8.0}
 """Nats, of all actions together: a deviation of about 0.15 each, as for the skills."""
 

@@ -1,7 +1,9 @@
-"""The witness: Stable-Baselines3's SAC with its own defaults: `drive_sb3.py TASK SEED SECONDS FOLDER`.
+"""The witness: Stable-Baselines3's SAC with its own defaults: `drive_sb3.py TASK SEED SECONDS KEEP_S
+FOLDER`.
 
-Runs in a virtual environment of its own (requirements.txt). Its policy is played as the others' are (snapshots.py), as
-often; the clock stands still meanwhile. It is not resumed: an interrupted run begins anew.
+Runs in a virtual environment of its own (requirements.txt). Its policy is played as the others' are (snapshots.py),
+every KEEP_S seconds; the clock stands still meanwhile, and begins, as theirs, before anything is made that learns. It
+is not resumed: an interrupted run begins anew.
 """
 
 from __future__ import annotations
@@ -19,23 +21,23 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 
-EVERY_S, EPISODES = 30.0, 10
+EPISODES = 10
 """As in snapshots.py, which cannot be imported here."""
 
 
 class Watch(BaseCallback):
-    """Writes rows and ends training when the time is up."""
+    """Writes rows and ends training when the time is up, of which the first moment is this object's making."""
 
-    def __init__(self, task: str, limit_s: float, file: Path) -> None:
+    def __init__(self, task: str, limit_s: float, every_s: float, file: Path) -> None:
         super().__init__()
         self._envs: Any = make_vec_env(task, n_envs=EPISODES, seed=10_000)
-        self._limit_s, self._file = limit_s, file
-        self._start, self._asleep, self._next = time.monotonic(), 0.0, EVERY_S
+        self._limit_s, self._every_s, self._file = limit_s, every_s, file
+        self._start, self._asleep, self._next = time.monotonic(), 0.0, every_s
 
     def _on_step(self) -> bool:
         seconds = time.monotonic() - self._start - self._asleep
         if seconds >= min(self._next, self._limit_s):
-            self._next += EVERY_S
+            self._next += self._every_s
             began = time.monotonic()
             self._envs.seed(10_000)
             mean, _ = evaluate_policy(self.model, self._envs, EPISODES)
@@ -47,14 +49,14 @@ class Watch(BaseCallback):
 
 
 def main() -> None:
-    task, seed, seconds, folder = sys.argv[1:]
+    task, seed, seconds, keep_s, folder = sys.argv[1:]
     torch.set_num_threads(2)
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
     file = out / "played.jsonl"
     file.unlink(missing_ok=True)
-    model = SAC("MlpPolicy", gymnasium.make(task), seed=int(seed), device="cpu")
-    model.learn(1_000_000_000, callback=Watch(task, float(seconds), file))
+    watch = Watch(task, float(seconds), float(keep_s), file)
+    SAC("MlpPolicy", gymnasium.make(task), seed=int(seed), device="cpu").learn(1_000_000_000, callback=watch)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ BARS = {
 HalfCheetah-v5."""
 LASTING = 5
 """Rows in succession in which training success has to be at a bar: a resumed run's first ones are of few episodes."""
+PLAYED_LASTING = 2
+"""The same of policies that are kept and played: one alone may have been lucky in its episodes."""
 FIRST_STEPS = 25_000
 REPETITIONS = 2000
 Run = dict[str, np.ndarray[Any, Any]]
@@ -76,7 +78,7 @@ def read(folder: Path) -> Run:
     scored = [row for row in played if row.get(name) is not None]
     columns = {"steps": "steps", "seconds": "seconds", "score": name}
     run = {key: np.array([row[source] for row in scored], float) for key, source in columns.items()}
-    run["lasting"] = np.array([LASTING if played is rows else 1])
+    run["lasting"] = np.array([LASTING if played is rows else PLAYED_LASTING])
     for name in (*SHARES, *REACHED):
         run[name] = np.array([row[name] for row in rows if row.get(name) is not None], float)
     return run

@@ -73,7 +73,7 @@ def main() -> None:
 def _command(options: argparse.Namespace, system: str, arm: str, task: str, seed: int, folder: Path) -> list[str]:
     if system == "sb3":
         driver = [str(options.venv / "bin" / "python"), str(HERE / "drive_sb3.py")]
-        return [*driver, task, str(seed), str(options.seconds), str(folder)]
+        return [*driver, task, str(seed), str(options.seconds), str(options.keep_s), str(folder)]
     if system in PLAYED_AFTERWARDS:
         driver = [sys.executable, str(HERE / "drive.py"), options.suite, arm]
         train = ["train"] if options.train_only else []

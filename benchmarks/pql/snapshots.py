@@ -18,6 +18,7 @@ from gymnasium.vector import SyncVectorEnv
 from safetensors.torch import load_file
 
 from pql_core.networks import InUse, Policy
+from ver_core import checkpoint
 from ver_core.config import PolicyConfig
 from ver_core.policy import RecurrentPolicy
 
@@ -27,23 +28,39 @@ FOLDER, INDEX, PLAYED = "policies", "policies.jsonl", "played.jsonl"
 
 
 class Keeper:
-    """Keeps what a trainer saves."""
+    """Keeps what a trainer saves, dated by the save itself: rows are written at other times."""
 
     def __init__(self, run: Path) -> None:
-        self._run, self._saved = run, run / "policy.safetensors"
+        self._run, self._saved, self._rows = run, run / "policy.safetensors", run / "scalars.jsonl"
         (run / FOLDER).mkdir(parents=True, exist_ok=True)
-        self._last = self._saved.stat().st_mtime_ns if self._saved.is_file() else 0
+        self._last, self._before = (written_ns(file) for file in (self._saved, self._rows))
 
-    def look(self, steps: int, seconds: float) -> None:
-        """Keep the policy if there is a new one."""
-        if not self._saved.is_file() or (now := self._saved.stat().st_mtime_ns) == self._last:
+    def look(self) -> None:
+        """Keep the policy if there is a new one, once this session has a row to tell the time by."""
+        saved, row = written_ns(self._saved), written_ns(self._rows)
+        if saved == self._last or row == self._before:
             return
-        self._last, kept = now, self._run / FOLDER / f"{steps}.safetensors"
-        if kept.is_file():  # saved once more at the end, with no row since
+        self._last = saved
+        steps = int(checkpoint.load(self._run / "checkpoint.pt")["steps"])  # written with it, just before
+        kept = self._run / FOLDER / f"{steps}.safetensors"
+        if kept.is_file():  # saved once more at the end, with no step since
             return
+        seconds = round(last_row(self._run)["seconds"] + (saved - row) / 1e9, 3)
         shutil.copy(self._saved, kept)
         with (self._run / INDEX).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"steps": steps, "seconds": seconds}) + "\n")
+
+
+def written_ns(file: Path) -> int:
+    """Return when a file was last written; 0 if there is none."""
+    return file.stat().st_mtime_ns if file.is_file() else 0
+
+
+def last_row(run: Path) -> dict[str, Any]:
+    """Return the last row of scalars; the clock goes on where an earlier session left it."""
+    file = run / "scalars.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return dict(json.loads(lines[-1])) if lines else {"steps": 0, "seconds": 0.0}
 
 
 def play_run(run: Path, task: str, network: PolicyConfig, learner: str) -> None:

@@ -20,7 +20,7 @@ from gymnasium import spaces
 from pql_core.config import PqlConfig
 from pql_core.learning import PolicyLearner, ValueLearner
 from pql_core.processes import Job, build
-from pql_core.replay import STEP, TERMINATED, Records, Replay
+from pql_core.replay import DRAWN_AT_ONCE, STEP, TERMINATED, Records, Replay
 from ver_core.config import PolicyConfig
 
 CASES = {
@@ -58,9 +58,9 @@ def measure(layers: list[int], config: PqlConfig) -> dict[str, float]:
         none = torch.zeros(ENVS, 0, dtype=torch.uint8)
         action = torch.rand(ENVS, ACTED) * 2 - 1
         replay.append(Records(torch.arange(ENVS), torch.randn(ENVS, SEEN), none, action, torch.randn(ENVS), kind))
-    batch, states = replay.sample(config.batch_size, 3, 0.99), replay.states(config.batch_size)
+    (batch,), states = replay.sample(config.batch_size, 3, 0.99, 1), replay.states(config.batch_size)
     return {
-        "draw_ms": cpu_ms(lambda: replay.sample(config.batch_size, 3, 0.99)),
+        "draw_ms": cpu_ms(lambda: replay.sample(config.batch_size, 3, 0.99, DRAWN_AT_ONCE)) / DRAWN_AT_ONCE,
         "critic_ms": cpu_ms(lambda: values.update(batch)),
         "policy_ms": cpu_ms(lambda: policy.update(*states)),
     }

@@ -17,9 +17,10 @@ from point_mass import PointMass
 
 from pql_core.actor import Actor
 from pql_core.batches import EnvironmentBatch, Vector, Workers
+from pql_core.channel import Ring
 from pql_core.config import PqlConfig
 from pql_core.processes import Job, Networks, build
-from pql_core.replay import LAST, STEP, TERMINATED, Records
+from pql_core.replay import LAST, STEP, TERMINATED, Records, Replay
 from pql_core.threads import ThreadedVectorEnv
 from ver_core.config import PolicyConfig
 from ver_core.worker_pool import EnvironmentFailure, WorkerPool
@@ -115,6 +116,26 @@ def test_a_vector_env_hands_on_what_was_played(mode: AutoresetMode | None) -> No
             assert got[1] == pytest.approx(wanted[1])
 
 
+@pytest.mark.parametrize(("greedy", "passes"), [(0, 1), (1, 2)])
+def test_a_stochastic_policys_mean_is_only_asked_for_those_who_play_it(greedy: int, passes: int) -> None:
+    config = PqlConfig(num_envs=N, replay_size=3000, seed=1, learner="sac", greedy_envs=greedy)
+    made, envs = vector(AutoresetMode.SAME_STEP)
+    nets, batch = networks(envs[0], config), Vector(made, CPU, seed=5)
+    actor = Actor(batch, nets.policy, nets.statistics, config, CPU, lambda records: True)
+    actor.random, calls = False, list[int]()
+    actor.receive(lambda: False)
+    seen, rng = batch._seen, torch.Generator()
+    rng.set_state(actor.rng_state())
+    hook = nets.policy.mlp.register_forward_hook(lambda *_: calls.append(1))
+    actor.answer()
+    hook.remove()
+    assert len(calls) == passes
+    with torch.no_grad():
+        expected, _ = nets.policy.draw(*seen, rng)
+        expected[N - greedy :] = nets.policy(*seen)[N - greedy :]
+    assert batch._action is not None and torch.equal(batch._action, nets.policy.scale(expected))
+
+
 @pytest.mark.parametrize("refused", range(30, 60))
 def test_a_stop_half_way_leaves_no_step_without_its_successor(refused: int) -> None:
     made, envs = vector(AutoresetMode.SAME_STEP)
@@ -141,6 +162,60 @@ def test_a_stop_half_way_leaves_no_step_without_its_successor(refused: int) -> N
         for got, wanted in zip(found[:-1], expected, strict=False):
             assert got[0] == wanted[0] and got[2:] == wanted[2:]
         assert found[-1][0] == expected[len(found) - 1][0]  # whether or not there was another step from there
+
+
+@pytest.mark.parametrize("room", [False, True])
+def test_what_a_stop_leaves_never_leads_on_to_another_episode(room: bool) -> None:
+    """When training stops the ring has no room for a whole step, and there is room again, or not, for what closes the
+    episodes. Then the buffer is saved and taken up, and other episodes follow."""
+    made, envs = vector(AutoresetMode.SAME_STEP)
+    config = PqlConfig(num_envs=N, replay_size=3000, seed=1)
+    nets = networks(envs[0], config)
+    layout = nets.policy.obs_layout
+    before, after = (Replay(N, 3000, layout, 2, torch.zeros_like(nets.half), CPU) for _ in range(2))
+    ring, stopped = Ring(2 * N - 1, layout.floats, layout.bytes, 2, CPU), False
+
+    def drain(replay: Replay) -> None:
+        for records in ring.read(0):
+            replay.append(records)
+        list(ring.read(1))
+
+    def hand_on(records: Records) -> bool:
+        return ring.write(records, lambda: not stopped and drain(before) is None)
+
+    batch = Vector(made, CPU, seed=5)
+    actor = Actor(batch, nets.policy, nets.statistics, config, CPU, hand_on)
+    while len(envs[0].played) < 20 or any(env.played[-1][3] or env.played[-1][4] for env in envs):
+        drain(before)
+        assert actor.receive(lambda: False) >= 0
+        actor.answer()
+    told, stopped = [len(env.played) for env in envs], True
+    assert actor.receive(lambda: False) == -1  # N steps are still in there
+    if room:
+        drain(before)
+    actor.finish()
+    drain(before)
+    assert after.restore(before.snapshot())
+    for env in range(N):
+        kinds = after.steps_in_order(env).kind
+        assert int(kinds[-1]) == LAST and int((kinds != LAST).sum()) == told[env] - (not room)
+    assert after.steps == sum(told) - (0 if room else N)
+
+    # Every transition is of one episode, whatever comes next.
+    batch = Vector(vector(AutoresetMode.SAME_STEP)[0], CPU, seed=77)
+    actor = Actor(batch, nets.policy, nets.statistics, config, CPU, lambda records: after.append(records) is None)
+    for _ in range(5):
+        assert actor.receive(lambda: False) >= 0
+        actor.answer()
+    follows = {str(seen): final for env in envs for (seen, *_), final in zip(env.played, env.finals, strict=True)}
+    (drawn,) = after.sample(4000, 1, 0.9, 1)
+    checked = 0
+    for row in torch.nonzero(drawn.discount)[:, 0].tolist():
+        seen = str((drawn.floats[row].tolist(), drawn.bytes[row].tolist()))
+        if seen in follows:
+            checked += 1
+            assert (drawn.next_floats[row].tolist(), drawn.next_bytes[row].tolist()) == follows[seen]
+    assert checked > 1000
 
 
 def test_episodes_of_a_vector_env_are_summed_up() -> None:
@@ -173,6 +248,41 @@ def test_a_number_that_is_none_ends_it() -> None:
     batch = Vector(ThreadedVectorEnv(Spoilt, 2, 1), CPU, seed=0)
     with pytest.raises(EnvironmentFailure, match="environment 0 .*'place'"):
         play(batch, PointMass(), 2, 3)
+
+
+class LastSpoilt(PointMass):
+    """The last observation of an episode, which a time limit cuts off, is NaN."""
+
+    def step(self, action: Any) -> Any:
+        seen, reward, terminated, truncated, info = super().step(action)
+        if truncated:
+            seen = {**seen, "place": np.array([np.nan], np.float32)}
+        return seen, reward, terminated, truncated, info
+
+
+class Endless(PointMass):
+    def step(self, action: Any) -> Any:
+        seen, reward, terminated, _, info = super().step(action)
+        return seen, reward, terminated, False, info
+
+
+@pytest.mark.parametrize("mode", [*AutoresetMode, None], ids=lambda m: m.name if m else "threads")
+def test_a_last_observation_that_is_none_ends_it(mode: AutoresetMode | None) -> None:
+    """Of the second of three environments, the first of those whose episodes are cut off."""
+    envs = [Endless(), LastSpoilt(), PointMass()]
+    makers = iter(envs)
+    made: Any = (
+        SyncVectorEnv([partial(envs.__getitem__, i) for i in range(3)], autoreset_mode=mode)
+        if mode is not None
+        else ThreadedVectorEnv(lambda: next(makers), 3, 2)
+    )
+    batch = Vector(made, CPU, seed=0)
+    collected: list[int] = []
+    with pytest.raises(EnvironmentFailure, match="environment 1 .*'place'"):
+        for _ in range(20):
+            collected.append(play(batch, envs[0], 3, 1)[1])
+    batch.close()
+    assert collected[0] == 0 and len(collected) == 16  # all of the episode's steps but the last
 
 
 def test_env_workers_hand_on_whole_episodes_though_one_crashes(tmp_path: Path) -> None:

@@ -45,6 +45,14 @@ def test_the_ratios_are_reached_at_any_speeds(
     assert done["v"] / done["p"] == pytest.approx(per_p, rel=0.05 + 2.0 / done["p"])
 
 
+@given(st.integers(0, 10_000), st.floats(0.1, 20.0), st.integers(0, 100))
+def test_due_is_what_may_be_done_until_new_data_comes(e: int, per_step: float, v: int) -> None:
+    ratios, done = Ratios(16, per_step, 2.0), v
+    while ratios.v_may(e, done, p=10_000):
+        done += 1
+    assert done - v == max(0, ratios.v_due(e, v))
+
+
 def test_without_them_nobody_waits() -> None:
     free = Ratios(4, 8.0, 2.0, kept=False)
     for e, v, p in np.random.default_rng(0).integers(0, 10_000, (50, 3)).tolist():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hab.observation_sets import CRITIC_KEYS, LASER
-from pql_core.replay import LAST, STEP, TERMINATED, NothingStored, Records, Replay, StateBuffer, half_columns
+from pql_core.replay import LAST, STEP, TERMINATED, Batch, NothingStored, Records, Replay, StateBuffer, half_columns
 from skills import task_class
 from ver_core.spaces import ObsLayout
 
@@ -109,9 +110,11 @@ def test_transitions_are_those_of_the_episodes(stream: Stream, n: int, block: in
     torch.manual_seed(0)
     if not any(known.values()):
         with pytest.raises(NothingStored):
-            replay.sample(4, n, gamma)
+            replay.sample(4, n, gamma, 2)
         return
-    batch = replay.sample(3000, n, gamma)
+    batches = replay.sample(1000, n, gamma, 3)
+    assert [len(one.returned) for one in batches] == [1000] * 3
+    batch = Batch(*(torch.cat(columns) for columns in zip(*batches, strict=True)))
     drawn: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
     rows = zip(batch.floats, batch.action, batch.returned, batch.discount, batch.next_floats, strict=True)
     for floats, action, returned, discount, following in rows:
@@ -126,21 +129,55 @@ def test_transitions_are_those_of_the_episodes(stream: Stream, n: int, block: in
     assert {(e, k) for e, numbers in drawn.items() for k in numbers} == {(e, k) for e in known for k in known[e]}
 
 
+@settings(deadline=None, max_examples=40)
+@given(streams(), st.sampled_from([6, 64]))
+def test_states_are_answered_observations_each_as_likely(stream: Stream, length: int) -> None:
+    replay = Replay(3, 3 * length, LAYOUT, 1, NONE, CPU)
+    replay.append(records(stream.slots))
+    stored = [(s.env, s.number) for env in range(3) for s in stream.of(env)[-length:] if s.kind != LAST]
+    torch.manual_seed(0)
+    draws = 200 * len(stored)
+    drawn = Counter((int(env), int(number)) for env, number in replay.states(draws)[0])
+    assert set(drawn) == set(stored)
+    # Binomial, 200 +- 14 each: six deviations, as there are thousands of counts.
+    assert all(abs(count - 200) < 6 * 200**0.5 for count in drawn.values())
+
+
+def test_batches_of_one_draw_are_others() -> None:
+    replay = Replay(1, 1000, LAYOUT, 1, NONE, CPU)
+    replay.append(records([Slot(0, k, 0.0, STEP) for k in range(1000)]))
+    first, second, third = (set(batch.floats[:, 1].tolist()) for batch in replay.sample(16, 1, 0.9, 3))
+    assert len(first | second | third) > 36  # 48 of 999 with replacement; with two the same, 32 at most
+
+
+def test_states_without_an_answered_observation_are_refused() -> None:
+    replay = Replay(2, 8, LAYOUT, 1, NONE, CPU)
+    with pytest.raises(NothingStored):
+        replay.states(1)
+    replay.append(records([Slot(0, 0, 0.0, LAST)]))
+    with pytest.raises(NothingStored):
+        replay.states(1)
+
+
 @settings(deadline=None, max_examples=30)
 @given(streams(), st.sampled_from([6, 64]))
 def test_slots_are_kept_in_order_and_survive_a_snapshot(stream: Stream, length: int) -> None:
     replay, again = (Replay(3, 3 * length, LAYOUT, 1, NONE, CPU) for _ in range(2))
     replay.append(records(stream.slots))
     assert again.restore(replay.snapshot())
+    closed = 0
     for kept in (replay, again):
         for env in range(3):
-            expected = records(stream.of(env)[-length:]) if stream.of(env) else None
+            slots = stream.of(env)[-length:]
+            if kept is again and slots and slots[-1].kind == STEP:  # its successor will never be told
+                slots, closed = [*slots[:-1], replace(slots[-1], kind=LAST)], closed + 1
+            expected = records(slots) if slots else None
             found = kept.steps_in_order(env)
             assert len(found.env) == (len(expected.env) if expected else 0)
             if expected:
                 for got, wanted in zip(found, expected, strict=True):
                     assert torch.equal(got, wanted)
-    assert again.steps == replay.steps
+    assert again.steps == replay.steps - closed
     states = StateBuffer(10_000, LAYOUT, NONE, CPU)
     states.restore(replay.snapshot())
     answered = sorted((s.env, s.number) for e in range(3) for s in stream.of(e)[-length:] if s.kind != LAST)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import multiprocessing
 import os
 import signal
 from dataclasses import replace
@@ -18,10 +20,11 @@ from pql_core import replay
 from pql_core.config import PqlConfig
 from pql_core.learners import Parallel
 from pql_core.threads import ThreadedVectorEnv
-from pql_core.trainer import PqlTrainer
+from pql_core.trainer import PqlTrainer, Row
 from ver_core import checkpoint
 from ver_core.config import ConfigError, PolicyConfig
 from ver_core.learner import LearningFailure
+from ver_core.worker_pool import EnvironmentFailure
 
 NETWORK = PolicyConfig(
     rnn_layers=0, previous_action=False, mlp=[32, 32], critic_mlp=[32, 32], normalize_vectors=True,
@@ -80,6 +83,17 @@ def test_pql_solves_a_task_at_the_ratios_asked_for(tmp_path: Path) -> None:
     assert there == result.steps
 
 
+def test_three_processes_learn_a_stochastic_policy(tmp_path: Path) -> None:
+    trained = trainer(replace(CONFIG, learner="sac", entropy_coef=0.01), tmp_path)
+    trained.train()
+    assert mean_return(trained) > BEST - 1.5
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")
+    # The V-learner's alpha and the Actor's are the P-learner's: all of them come by the same slot.
+    assert float(saved["learners"][1]["temperature"]["log"]) != pytest.approx(math.log(0.01), abs=1e-6)
+    last = rows(tmp_path)[-1]
+    assert math.isfinite(last["learn/entropy"]) and last["learn/entropy_coef"] > 0.0
+
+
 @pytest.mark.parametrize(
     "case", [{"critic": "c51", "support_min": -8.0, "support_max": 1.0}, {"learner": "sac", "entropy_coef": 0.01}],
     ids=["ddpg, c51", "sac"],
@@ -88,6 +102,15 @@ def test_the_sequential_baselines_solve_it(case: dict[str, Any]) -> None:
     trained = trainer(replace(CONFIG, parallel=False, **case))
     trained.train()
     assert mean_return(trained) > BEST - 1.5
+
+
+@pytest.mark.parametrize("per_policy_update", [0.5, 1.5])
+def test_taking_turns_keeps_the_ratios_exactly(tmp_path: Path, per_policy_update: float) -> None:
+    config = replace(SHORT, parallel=False, critic_updates_per_policy_update=per_policy_update)
+    trainer(config, tmp_path).train()
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")
+    assert saved["v"] == 4 * saved["e"] // 16 > 100
+    assert saved["p"] == saved["v"] // per_policy_update
 
 
 def test_taking_turns_is_the_same_each_time() -> None:
@@ -118,6 +141,52 @@ def test_a_resumed_training_goes_on_where_it_stopped(tmp_path: Path, parallel: b
     assert replay.load(tmp_path / "replay.pt")["steps"] == after["steps"]
     with pytest.raises(ConfigError, match=r"pql.tau=0.05, not 0.1"):
         trainer(replace(config, tau=0.1), tmp_path, resume=True)
+
+
+def numbers(tree: Any) -> list[torch.Tensor]:
+    """Return all tensors and numbers of a nested tree, in order."""
+    if isinstance(tree, dict):
+        return [number for key in sorted(tree, key=str) for number in numbers(tree[key])]
+    if isinstance(tree, list | tuple):
+        return [number for part in tree for number in numbers(part)]
+    return [] if tree is None else [torch.as_tensor(tree)]
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_resume_takes_up_all_that_was_learnt(tmp_path: Path, parallel: bool) -> None:
+    """With nothing left to do, it saves what it read: targets, moments of both optimisers, alpha and its, and noise."""
+    config = replace(SHORT, learner="sac", entropy_coef=0.01, parallel=parallel, total_steps=480)
+    trainer(config, tmp_path).train()
+    before = checkpoint.load(tmp_path / "checkpoint.pt")
+    value, policy = before["learners"]
+    assert any(not torch.equal(value["q"][name], value["target"][name]) for name in value["q"])
+    assert float(policy["temperature"]["log"]) != pytest.approx(math.log(0.01), abs=1e-6)
+    trainer(config, tmp_path, resume=True).train()
+    after = checkpoint.load(tmp_path / "checkpoint.pt")
+    assert after["sessions"] == before["sessions"] + 1
+    for key in ("steps", "random_steps", "e", "v", "p", "learners", "statistics", "rng"):
+        mine, saved = numbers(after[key]), numbers(before[key])
+        assert len(mine) == len(saved) > 0
+        assert all(torch.equal(a, b) for a, b in zip(mine, saved, strict=True)), key
+
+
+@pytest.mark.parametrize(
+    ("per_step", "steps", "enough"), [(1e-3, 10**6, 100), (1e6, 960, 0)], ids=["the learners", "the Actor"]
+)
+def test_without_ratios_nobody_waits(tmp_path: Path, per_step: float, steps: int, enough: int) -> None:
+    """Asked for an update in 16,000 steps, the learners would hardly begin; for a million a step, the Actor."""
+    config = replace(CONFIG, keep_ratios=False, critic_updates_per_step=per_step, total_steps=steps)
+
+    def over(row: Row) -> bool:
+        return min(row["train/critic_updates"], row["train/policy_updates"]) > enough > 0
+
+    result = trainer(config, tmp_path).train(over)
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")
+    learnt = saved["e"] / 16
+    if enough:
+        assert result.steps < steps and saved["v"] > 10 * per_step * learnt
+    else:
+        assert result.steps >= steps and saved["v"] < 0.1 * per_step * learnt
 
 
 def test_a_lost_replay_is_filled_anew(tmp_path: Path) -> None:
@@ -160,6 +229,56 @@ def test_a_dead_learner_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(LearningFailure, match=r"P-learner died \(exit code -9\)"):
         trainer(replace(CONFIG, total_steps=10**6), tmp_path).train()
     assert all(process.exitcode is not None for process in begun[0]._processes)
+
+
+def test_environments_start_while_learners_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is waited for last was started first; and if one side fails to start, both are ended."""
+    started: list[Parallel] = []
+    waited: list[str] = []
+    begin, environments, ready = Parallel.__init__, PqlTrainer.environments, Parallel.ready
+
+    def noted(self: Parallel, *arguments: Any) -> None:
+        begin(self, *arguments)
+        started.append(self)
+
+    def beside(self: PqlTrainer) -> Any:
+        assert len(started) == 1 and not waited
+        waited.append("environments")
+        return environments(self)
+
+    def last(self: Parallel) -> None:
+        waited.append("learners")
+        ready(self)
+
+    monkeypatch.setattr(Parallel, "__init__", noted)
+    monkeypatch.setattr(PqlTrainer, "environments", beside)
+    monkeypatch.setattr(Parallel, "ready", last)
+    assert trainer(replace(SHORT, total_steps=16)).train().steps == 16
+    assert waited == ["environments", "learners"]
+
+    def fail(self: PqlTrainer) -> Any:
+        raise EnvironmentFailure("none starts")
+
+    monkeypatch.setattr(PqlTrainer, "environments", fail)
+    with pytest.raises(EnvironmentFailure):
+        trainer(SHORT).train()
+    assert all(process.exitcode is not None for process in started[1]._processes)
+
+
+def test_learners_that_do_not_start_end_the_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer(replace(SHORT, total_steps=320), tmp_path).train()
+    (tmp_path / "replay.pt").write_bytes(b"none")
+    made: list[Any] = []
+    environments = PqlTrainer.environments
+
+    def noted(self: PqlTrainer) -> Any:
+        made.append(environments(self))
+        return made[0]
+
+    monkeypatch.setattr(PqlTrainer, "environments", noted)
+    with pytest.raises(LearningFailure, match="V-learner failed"):
+        trainer(SHORT, tmp_path, resume=True).train()
+    assert len(made) == 1 and not multiprocessing.active_children()
 
 
 def test_a_vector_env_trains_in_this_process() -> None:
