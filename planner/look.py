@@ -53,8 +53,10 @@ WHOLE = 0.6
 """A thing of which so much of its least measure is seen, across, is seen whole."""
 MOSTLY = 0.5
 """A thing of which so much was not there before is new."""
-ITS_PLACE_M = 0.10
-"""The nearest thing that might be an object is that, if it is so near to where that was."""
+ASIDE_M = 0.02
+"""Another thing's middle lies farther from an object's than that is wide, by so much."""
+HIDING_M = 0.05
+"""What is seen so far before a thing's edge may hide more of it."""
 CLOSELY_M = 1.8
 """A small thing may lie between the rays of a look from farther off."""
 FEWEST = 4
@@ -65,6 +67,7 @@ BELOW_EDGE_M, PANEL_M = 0.02, 0.04
 """… by points so far below its edge, which a ray has to meet to within so much …"""
 MOST = 0.6
 """… in such a share of what is seen."""
+RAYS_APART_RAD = float(robot.HEAD_LOOK_YAWS_RAD[1] - robot.HEAD_LOOK_YAWS_RAD[0])
 HALF_M = 0.02
 """The middle of a thing lies so far behind what one sees of it."""
 
@@ -160,11 +163,12 @@ def appeared(
 
 
 def located(look: Look, place: Vec3, surface_m: float, height_m: float, half: Vec3) -> Vec3 | None:
-    """Return the middle (m, world) of what is seen whole on a surface where an object was, or beside that, and might be
-    it; None if nothing is."""
-    things = [t for t in _on(look, place[:2], surface_m, ITS_PLACE_M) if _fits(t, look, surface_m, height_m, half)]
-    middles = [_middle(thing, look, surface_m) for thing in things]
-    return min(middles, key=lambda middle: math.dist(middle[:2], place[:2]), default=None)
+    """Return the middle (m, world) of the thing on a surface that is seen whole in an object's place, or shifted by no
+    more than the object is wide, and might be it; None if there is none."""
+    for thing in _on(look, place[:2], surface_m, min(half[:2]) + ASIDE_M):
+        if _fits(thing, look, surface_m, height_m, half) and not _is_hidden(thing, look):
+            return _middle(thing, look, surface_m)
+    return None
 
 
 def fell(before: Look, after: Look, near: tuple[float, float], half: Vec3, besides: Sequence[Vec3] = ()) -> Vec3 | None:
@@ -259,6 +263,16 @@ def _fits(thing: NDArray[np.float64], look: Look, surface_m: float, height_m: fl
     across = float(np.ptp(thing[:, :2] @ (-away[1], away[0]))) / float(np.linalg.norm(away))
     whole = across > WHOLE * 2.0 * min(half) and _high_enough(thing, surface_m, half)
     return whole and _no_larger(thing, surface_m, height_m, half)
+
+
+def _is_hidden(thing: NDArray[np.float64], look: Look) -> bool:
+    """Whether a part of a thing may be hidden: beside or above it nothing is known, or something nearer is seen."""
+    away = thing - look.camera
+    far = np.linalg.norm(away[:, :2], axis=1, keepdims=True)
+    left = np.column_stack((-away[:, 1], away[:, 0], np.zeros(len(away)))) * RAYS_APART_RAD
+    above = np.column_stack((np.zeros((len(away), 2)), far * RAYS_APART_RAD))
+    beyond = look.beyond(np.concatenate([thing + left, thing - left, thing + above]))
+    return not bool((beyond > -HIDING_M).all())
 
 
 def _no_larger(thing: NDArray[np.float64], surface_m: float, height_m: float, half: Vec3) -> bool:

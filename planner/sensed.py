@@ -35,11 +35,16 @@ THERE_M = 0.12
 """What is seen so far before an object's middle may be that."""
 FLAT = 0.4
 """A ray has gone through a flat object if it goes so much of its height farther than its middle."""
-SHIFTED_M = 0.03
-"""What is seen so far from where it was believed to lie has been shifted."""
+SHIFTED_M, SHIFTED = 0.035, 0.25
+"""What is seen so far from where it was believed to lie, and such a share of its least half width besides, has been
+shifted: the middles of large things are less sure."""
 GRIP_BESIDE_M, GRIP_ABOVE_M = 0.02, 0.025
 """The hand takes hold of an object at most so far from it; what it takes hold of farther from where that was believed
 to lie is another one …"""
+GRIP_BELOW_M = 0.15
+"""No hand takes hold of an object from so far below its middle."""
+NEARER_M = 0.01
+"""… and so is what it takes hold of nearer to another one, by so much."""
 SEEKS = 3
 """So often Pick tries where what is lost was last believed to lie, when all else is done."""
 REFUSALS = 3
@@ -126,11 +131,18 @@ class SensedState(CommonState):
         self._gripped, self._left = hand, hand + axes @ self._offset
 
     def _is_another(self, name: str, hand: NDArray[np.float64]) -> bool:
-        """Whether what the hand has taken hold of is too far from where the object was believed to lie to be that."""
-        away = hand - np.asarray(self.where[name])
-        model = object_model(self._targets[name].object)
-        beside = math.hypot(away[0], away[1]) > model.radius_m + GRIP_BESIDE_M
-        return beside or float(away[2]) > model.half_height_m + GRIP_ABOVE_M
+        """Whether what the hand has taken hold of is too far from where the object was believed to lie to be that, or
+        is rather another one beside it."""
+        beside = self._beside(name, hand)
+        rather = min((self._beside(other, hand) for other in self.where if other != name), default=math.inf)
+        return beside > GRIP_BESIDE_M or rather < beside - NEARER_M
+
+    def _beside(self, name: str, hand: NDArray[np.float64]) -> float:
+        """Return how far the hand is outside of an object's radius, along the floor (m); infinite if it is above or
+        below it."""
+        model, where = object_model(self._targets[name].object), self.where[name]
+        level = -GRIP_BELOW_M < hand[2] - where[2] < model.half_height_m + GRIP_ABOVE_M
+        return math.dist(hand[:2], where[:2]) - model.radius_m if level else math.inf
 
     def seek_again(self) -> bool:
         lost = [atom[1] for atom in self._facts if atom[0] == "lost" and self._sought.get(atom[1], 0) < SEEKS]
@@ -258,7 +270,7 @@ class SensedState(CommonState):
         for name in [n for n in self.where if n not in inside and n not in self._fallen and n != self._carried]:
             place, look, then = self.where[name], self._look(), self._met.get(name, self._empty.get(name))
             if (at := located(look, place, *self._measures(name))) is not None:
-                if then and math.dist(at[:2], place[:2]) > SHIFTED_M and not self._stood_there(name, at, then):
+                if math.dist(at[:2], place[:2]) > SHIFTED_M + SHIFTED * min(self._half(name)[:2]):
                     self._lies(name, at, self._at_goal(name, at), True)
                 self._meet(name)
             elif self._is_gone(name):
@@ -276,12 +288,6 @@ class SensedState(CommonState):
     def _is_gone(self, name: str) -> bool:
         """Whether the camera sees that nothing is where an object was believed to lie, however flat that is."""
         return self._look().empty(self.where[name], min(FREE_M, FLAT * self._height(name)))
-
-    def _stood_there(self, name: str, place: Vec3, then: Memory) -> bool:
-        """Whether something that might be an object stood at a place `then`, besides the object."""
-        at = located(then.look, place, *self._measures(name))
-        was = then.where[name]
-        return at is not None and math.dist(at[:2], place[:2]) < SHIFTED_M < math.dist(at[:2], was[:2])
 
     def _measures(self, name: str) -> tuple[float, float, Vec3]:
         """Return how high the surface is that an object lies on, how high it stands there, and its half sizes (m)."""
@@ -373,13 +379,17 @@ class SensedState(CommonState):
 
     def _not_there(self, name: str) -> None:
         """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut, unless its
-        door is seen."""
-        for atom in [a for a in self._facts if a[0] == "in" and a[1] == name]:
+        door is seen. What neither hand nor camera finds on open furniture is taken to have fallen to the floor."""
+        inside = [atom for atom in self._facts if atom[0] == "in" and atom[1] == name]
+        for atom in inside:
             articulation = self._scene.articulation(atom[2])
             if articulation.name in self._seen_doors:
                 continue
             self._door(articulation, False)
             self._bring_along(articulation, 0.0)
+        on_furniture = name in self.where and not inside and name not in self._fallen and name != self._carried
+        if on_furniture and located(self._look(), self.where[name], *self._measures(name)) is None:
+            self._fell(name)
 
     def _drew(self, articulation: Articulation, ended: bool) -> None:
         """`opened_…`: the call has had the handle and ended by its own rule, or the hand has come far enough with it.

@@ -233,6 +233,23 @@ def test_another_thing_is_taken_at_last_and_where_it_hangs_is_not_known() -> Non
     sim.close()
 
 
+@pytest.mark.parametrize(("share", "wrong"), [(0.2, False), (0.4, False), (0.6, True), (0.8, True)])
+def test_of_two_that_stand_side_by_side_the_nearer_one_is_taken(share: float, wrong: bool) -> None:
+    """The hand takes hold so much of the way from the one it was sent for to the other one."""
+    episode, sim = make_episode("tidy_house", "train", 0), MujocoSimulator()
+    sim.reset(episode)
+    one = replace(episode.targets[0], object="004_sugar_box-1")
+    other = replace(episode.targets[1], object="004_sugar_box-2")
+    state = SensedState(sim, replace(episode, targets=(one, other)), sim.scene)
+    for target, far in ((one, share), (other, share - 1.0)):
+        state._lies(object_name(target), tuple(sim.ee_pos + (0.08 * far, 0.0, -0.08)), False)
+    state.begin("pick", (object_name(one),))
+    sim.hold(episode.targets[0].object)
+    state.watch()
+    assert state.wrong_in_hand == wrong
+    sim.close()
+
+
 def test_what_was_lost_and_is_seen_again_is_sought() -> None:
     """On the floor before a robot that had been looking for it in vain."""
     episode, sim = make_episode("tidy_house", "train", 0), MujocoSimulator()
@@ -242,7 +259,9 @@ def test_what_was_lost_and_is_seen_again_is_sought() -> None:
     def ahead(far: float, yaw: float) -> tuple[float, float]:
         return x + far * math.cos(yaw), y + far * math.sin(yaw)
 
-    yaw = next(yaw for yaw in np.linspace(0.0, math.tau, 16) if all(sim.nav.is_free(*ahead(f, yaw)) for f in (0.8, 1.2)))
+    yaw = next(
+        yaw for yaw in np.linspace(0.0, math.tau, 16) if all(sim.nav.is_free(*ahead(f, yaw)) for f in (0.8, 1.2))
+    )
     target, there = episode.targets[0], ahead(1.0, yaw)
     name = object_name(target)
     state = SensedState(sim, episode, sim.scene)
