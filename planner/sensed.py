@@ -31,6 +31,8 @@ ON_FLOOR_M = 0.05
 """The centre of what has fallen there, until it is seen."""
 SHOVED_M = 0.6
 """What Pick has missed may have been moved so far."""
+UPRIGHT_M = 0.01
+"""An object whose centre of mass is as high as its kind's, to so much, stands upright."""
 THERE_M = 0.12
 """What is seen so far before an object's middle may be that."""
 FLAT = 0.4
@@ -141,7 +143,7 @@ class SensedState(CommonState):
         """Return how far the hand is outside of an object's radius, along the floor (m); infinite if it is above or
         below it."""
         model, where = object_model(self._targets[name].object), self.where[name]
-        level = -GRIP_BELOW_M < hand[2] - where[2] < model.half_height_m + GRIP_ABOVE_M
+        level = -GRIP_BELOW_M < hand[2] - where[2] < model.half_extents[2] + GRIP_ABOVE_M
         return math.dist(hand[:2], where[:2]) - model.radius_m if level else math.inf
 
     def seek_again(self) -> bool:
@@ -375,7 +377,10 @@ class SensedState(CommonState):
     def _height(self, name: str) -> float:
         """Return how high an object stands, or lies, where the episode says that it starts (m)."""
         target = self._targets[name]
-        return 2.0 * (target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2])
+        model = object_model(target.object)
+        low = target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2]
+        stands = abs(low - model.half_height_m) < UPRIGHT_M
+        return low + (model.half_extents[2] if stands else low)  # a bottle's centre of mass is not its middle
 
     def _not_there(self, name: str) -> None:
         """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut, unless its

@@ -15,9 +15,10 @@ from hab.actions import GRIP, Action
 from hab.episodes import Episode, load_scene, make_episode
 from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
+from hab.objects import OBJECTS
 from hab.openings import drawn_out, handle_at
 from hab.scenario_env import MAX_STEPS
-from hab.scene import Scene
+from hab.scene import Geom, Scene
 from hab.simulator import Simulator
 from planner import closed_loop
 from planner.agent import Agent, chain_limits, load_policies, play_episode
@@ -248,6 +249,27 @@ def test_of_two_that_stand_side_by_side_the_nearer_one_is_taken(share: float, wr
     state.watch()
     assert state.wrong_in_hand == wrong
     sim.close()
+
+
+@pytest.mark.parametrize("kind", sorted(OBJECTS))
+def test_what_is_held_by_its_top_is_not_another_thing(kind: str) -> None:
+    """As it stands. Above its top there is nothing to take hold of."""
+    episode, sim = make_episode("tidy_house", "train", 0), MujocoSimulator()
+    sim.reset(episode)
+    target = replace(episode.targets[0], object=f"{kind}-1")
+    top = max(geom.pos[2] + upright_half(geom) for geom in OBJECTS[kind].geoms if geom.collides)
+    for above, wrong in ((0.0, False), (0.05, True)):
+        state = SensedState(sim, replace(episode, targets=(target,)), sim.scene)
+        state._lies(object_name(target), tuple(sim.ee_pos - (0.0, 0.0, top + above)), False)
+        state.begin("pick", (object_name(target),))
+        sim.hold(episode.targets[0].object)
+        state.watch()
+        assert state.wrong_in_hand == wrong, (kind, above)
+    sim.close()
+
+
+def upright_half(geom: Geom) -> float:
+    return geom.size[{"box": 2, "cylinder": 1, "sphere": 0}[geom.shape]]
 
 
 def test_what_was_lost_and_is_seen_again_is_sought() -> None:
