@@ -347,26 +347,26 @@ class SensedState(CommonState):
         at = appeared(self._looked, look, near, surface, height, half, within_m) if surface > 0.0 else None
         return at or (fell(self._looked, look, near, half) if floor else None)
 
-    def _moved(self, name: str, then: Memory, within_m: float = SHOVED_M) -> Vec3 | None:
+    def _moved(self, name: str, then: Memory) -> Vec3 | None:
         """Return where the camera sees an object that was not there `then`, on its surface, another one or the floor.
         The others may have been moved since, too."""
         x, y, _ = self.where[name]
         others = {n: place for n, place in self.where.items() if n != name}
         before = then.look.without([place for n, place in then.where.items() if others.get(n, place) != place])
         own, height, half = self._measures(name)
-        for surface in sorted(self._surfaces_at(x, y, within_m), key=lambda z: abs(z - own)):
-            at = appeared(before, self._look(), (x, y), surface, height, half, within_m, [*others.values()])
+        for surface in sorted(self._surfaces_at(x, y), key=lambda z: abs(z - own)):
+            at = appeared(before, self._look(), (x, y), surface, height, half, SHOVED_M, [*others.values()])
             if at is not None:
                 self._surface_m[name] = surface
                 return at
         return fell(before, self._look(), (x, y), half, [place for place in others.values() if place[2] < LOWEST_M])
 
-    def _surfaces_at(self, x: float, y: float, within_m: float) -> set[float]:
-        """Return how high the furniture is on which something may lie that is so near to a place (m)."""
+    def _surfaces_at(self, x: float, y: float) -> set[float]:
+        """Return how high the furniture is on which something may lie that has been shoved from a place (m)."""
         found = set()
         for r in self._scene.receptacles:
             ahead, left = np.abs(rotated(-r.yaw, np.array((x, y)) - r.center[:2])) - r.half_extents
-            if not r.articulation and math.hypot(max(ahead, 0.0), max(left, 0.0)) < within_m:
+            if not r.articulation and math.hypot(max(ahead, 0.0), max(left, 0.0)) < SHOVED_M:
                 found.add(r.center[2])
         return found
 

