@@ -300,6 +300,7 @@ def test_what_was_lost_and_is_seen_again_is_sought() -> None:
     sim.close()
 
 
+@pytest.mark.slow
 def test_all_that_is_doubtful_is_looked_at_though_the_way_there_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is placed, and the first drives to look after it lead nowhere."""
     monkeypatch.setattr("planner.sensed.DISTURBED_M", 100.0)

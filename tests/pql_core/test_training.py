@@ -266,6 +266,7 @@ def test_environments_start_while_learners_do(monkeypatch: pytest.MonkeyPatch) -
     assert all(process.exitcode is not None for process in started[1]._processes)
 
 
+@pytest.mark.slow
 def test_learners_that_do_not_start_end_the_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer(replace(SHORT, total_steps=320), tmp_path).train()
     (tmp_path / "replay.pt").write_bytes(b"none")
