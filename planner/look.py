@@ -93,12 +93,11 @@ class Look:
 
     def points(self) -> NDArray[np.float64]:
         """Return (m, 3) what it sees (m, world)."""
-        met = (self.ranges > 0.0) & (self.ranges < 0.999 * robot.HEAD_SCAN_MAX_M)
-        return ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS[met], self.ranges[met])
+        return self._ends()[(self.ranges > 0.0) & (self.ranges < 0.999 * robot.HEAD_SCAN_MAX_M)]
 
     def without(self, places: Sequence[Vec3]) -> Look:
         """Return the look as if there had been nothing at some places (m, world)."""
-        met = ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS, self.ranges)
+        met = self._ends()
         gone = np.zeros(len(met), bool)
         for place in places:
             gone |= (np.linalg.norm(met - place, axis=1) < BESIDE_M) & (self.ranges > 0.0)
@@ -106,8 +105,8 @@ class Look:
 
     def unknown_about(self, place: NDArray[np.float64], within_m: float) -> Look:
         """Return the look with nothing known of what is seen so near to a place (m, world)."""
-        met = ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS, self.ranges)
-        return Look(np.where(np.linalg.norm(met - place, axis=1) < within_m, 0.0, self.ranges), self.base)
+        near = np.linalg.norm(self._ends() - place, axis=1) < within_m
+        return Look(np.where(near, 0.0, self.ranges), self.base)
 
     def empty(self, place: Vec3, free_m: float = FREE_M) -> bool:
         """Whether there is nothing at a place (m, world), nor beside it: rays go farther, by so much."""
@@ -116,6 +115,10 @@ class Look:
     def is_close(self, place: Vec3) -> bool:
         """Whether it has looked at a place (m, world) from so near that it has missed nothing."""
         return math.dist(self.camera, place) < CLOSELY_M
+
+    def _ends(self) -> NDArray[np.float64]:
+        """Return (n, 3) where the rays end (m, world)."""
+        return ends(self.base, robot.HEAD_CAMERA_POS, HEAD_LOOK_DIRECTIONS, self.ranges)
 
     def beyond(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return (m,) how much farther (m) the rays nearest to points (m, 3) go; NaN where nothing is known."""
@@ -310,12 +313,14 @@ def _high_enough(thing: NDArray[np.float64], surface_m: float, half: Vec3) -> bo
 
 def _things(points: NDArray[np.float64], touching_m: float = TOUCHING_M) -> list[NDArray[np.float64]]:
     """Return points (n, 3) by what they are of, seen from above."""
-    from scipy.sparse import csgraph  # imported late: it takes a while
+    from scipy.sparse import coo_array, csgraph  # imported late: it takes a while
+    from scipy.spatial import cKDTree
 
     if not len(points):
         return []
-    near = _apart(points[:, :2], points[:, :2]) < touching_m
-    count, groups = csgraph.connected_components(near, directed=False)
+    near = cKDTree(points[:, :2]).query_pairs(touching_m, output_type="ndarray")
+    graph = coo_array((np.ones(len(near), bool), near.T), shape=(len(points), len(points)))
+    count, groups = csgraph.connected_components(graph, directed=False)
     return [points[groups == k] for k in range(count) if np.count_nonzero(groups == k) >= FEWEST]
 
 

@@ -217,14 +217,7 @@ def test_another_thing_is_taken_at_last_and_where_it_hangs_is_not_known() -> Non
     name, another = object_name(target), episode.targets[1].object
     for place in (target.start_pos, tuple(np.add(target.start_pos, (0.3, 0.0, 0.0)))):
         state._lies(name, place, False)
-        taken = []
-        for _ in range(4):
-            sim._release()
-            state.begin("pick", (name,))
-            sim.hold(another)
-            state.watch()
-            taken.append(state.wrong_in_hand)
-        assert taken == [True, True, True, False]
+        assert [takes_another(sim, state, name, another) for _ in range(4)] == [True, True, True, False]
         state.update("pick", (name,), True)
         assert ("holding", name, "robot") in state.atoms
         assert math.dist(state._left, sim.ee_pos) < 0.06  # type: ignore[arg-type]
