@@ -178,6 +178,11 @@ def _draw(
                 near_i, near_j = i + disc[n, 0], j + disc[n, 1]
                 cost[near_i, near_j] = max(cost[near_i, near_j], price)
         cost[i, j] = max(cost[i, j], HIT_COST)
+        # Where two cells of a wall touch by their corners alone, no way leads between them.
+        for side_i in (i - 1, i + 1):
+            for side_j in (j - 1, j + 1):
+                if seen[side_i, side_j] and not seen[side_i, j] and not seen[i, side_j]:
+                    cost[side_i, j] = HIT_COST
         bounds[0], bounds[1] = min(bounds[0], i), min(bounds[1], j)
         bounds[2], bounds[3] = max(bounds[2], i), max(bounds[3], j)
 

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from hab.kitchen import FRIDGE_RANGE_RAD
 from hab.navgrid import NavGrid, OrientedBox
-from hab.scene import Articulation, Scene, Vec3
+from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Articulation, Scene, Vec3
 
 FRIDGE_START_RAD = 2.0
 """The fridge's door where a scenario starts with it open, or as far as it opens."""
 AJAR_RAD_OR_M = 0.05
 """What is open less than this is no obstacle of its own."""
+_OPENED_POSITIONS = 6
+"""A fridge's door turns by a fifth of a radian from one to the next."""
 
 
 def widest(articulation: Articulation) -> float:
@@ -99,6 +101,20 @@ def in_the_way(scene: Scene, joints: Mapping[str, float]) -> bool:
         low < other_high and other_low < high and overlapping(box, other)
         for (box, (low, high)), (other, (other_low, other_high)) in itertools.combinations(boxes, 2)
     )
+
+
+def obstruct(one: Articulation, other: Articulation) -> bool:
+    """Whether two doors or drawers, each opened as far as counts or farther, may be in each other's way."""
+    (low, high), (other_low, other_high) = _heights(one), _heights(other)
+    if low > other_high or other_low > high:
+        return False
+    return any(overlapping(footprint(one, a), footprint(other, b)) for a in _opened(one) for b in _opened(other))
+
+
+def _opened(articulation: Articulation) -> NDArray[np.float64]:
+    """Return positions from where a joint counts as opened to where it ends."""
+    least = FRIDGE_OPEN_RAD if articulation.kind == "fridge" else DRAWER_OPEN_M
+    return np.linspace(least, max(least, widest(articulation)), _OPENED_POSITIONS)
 
 
 def overlapping(a: OrientedBox, b: OrientedBox) -> bool:

@@ -245,7 +245,7 @@ class SensedState(CommonState):
         if not self._look().beyond(np.array([place]))[0] > FREE_M:
             return
         if (at := self._seen(name, (x, y), SHOVED_M)) is not None:
-            if at[2] < LOWEST_M:
+            if at[2] < LOWEST_M <= place[2]:
                 self._stood.setdefault(name, (place, self._surface_m[name]))
             self._lies(name, at, False)
         else:
@@ -261,7 +261,7 @@ class SensedState(CommonState):
     def _fell(self, name: str) -> None:
         """Take an object to have fallen to the floor, unless it was sought there in vain since it was put down."""
         x, y, _ = place = self.where[name]
-        if name not in self._stood:
+        if name not in self._stood and place[2] >= LOWEST_M:
             self._stood[name] = place, self._surface_m[name]
             self._lies(name, (x, y, ON_FLOOR_M), False)
 

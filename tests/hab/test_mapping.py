@@ -60,6 +60,21 @@ def test_the_way_goes_through_the_gap(gap: float) -> None:
     assert shortest < driven < 1.35 * shortest
 
 
+@pytest.mark.parametrize("turned", [0.0, 0.2, 0.4, 0.6, 1.0])
+def test_no_way_leads_between_the_cells_of_a_wall(turned: float) -> None:
+    """However it lies on the map's grid: round its end, 8 m to the left, not through, though that is far shorter."""
+    walls, drawn = [(2.0, -12.0, 8.0)], LaserMap(12.0)
+    cos, sin = math.cos(turned), math.sin(turned)
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return cos * x - sin * y, sin * x + cos * y
+
+    for y in np.arange(-12.0, 9.0, 0.5).tolist():
+        drawn.read(*at(1.0, y), turned, laser_of(walls, 1.0, y, 0.0), NOTHING)
+    told = drawn.route(*at(1.0, 0.0), turned, at(3.5, 0.0))
+    assert told[-1] > math.hypot(1.0, 8.0) + math.hypot(1.5, 8.0)
+
+
 def test_the_look_ahead_ends_at_the_goal() -> None:
     told = LaserMap(12.0).route(0.0, 0.0, 0.5, (0.2, 0.0))
     assert told[-1] < min(LOOK_AHEAD_M)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from hab.episodes import load_scene
-from hab.openings import against_wall, fridge_start, in_the_way, opened_position, overlapping, widest
+from hab.openings import against_wall, fridge_start, in_the_way, obstruct, opened_position, overlapping, widest
+from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD
 
 Box = tuple[float, float, float, float, float]
 SIZE = st.floats(0.05, 1.0)
@@ -46,6 +48,25 @@ def test_a_door_stands_in_a_drawer_only_if_both_are_open(drawer_m: float, door_r
     """Training start 3098 of Pick was drawn like this: the door flew shut."""
     scene = load_scene(3098 % 120)
     assert in_the_way(scene, {"drawer_4": drawer_m, "fridge": door_rad}) == expected
+
+
+def test_what_obstructs_the_fridge_are_the_drawers_beside_it() -> None:
+    """Those that its door may stand in, wherever both are; it does not matter which is first."""
+    rng, met = np.random.default_rng(0), 0
+    for seed in range(20):
+        scene = load_scene(seed)
+        door, drawers = scene.articulation("fridge"), [a for a in scene.articulations if a.kind == "cabinet"]
+        beside = {drawer.name for drawer in drawers if obstruct(door, drawer)}
+        assert beside == {drawer.name for drawer in drawers if obstruct(drawer, door)} and len(beside) <= 2
+        assert not any(obstruct(one, two) for one, two in itertools.combinations(drawers, 2))
+        for drawer in drawers:
+            drawn = {drawer.name: opened_position(rng, drawer, (DRAWER_OPEN_M, 0.5))}
+            if in_the_way(scene, {**drawn, "fridge": opened_position(rng, door, (FRIDGE_OPEN_RAD, 2.3))}):
+                assert drawer.name in beside
+                met += 1
+    assert met
+    scene = load_scene(3098 % 120)
+    assert obstruct(scene.articulation("fridge"), scene.articulation("drawer_4"))
 
 
 @pytest.mark.parametrize("seed", [1002, 1003])

@@ -267,29 +267,47 @@ def takes_another(sim: MujocoSimulator, state: SensedState, name: str, held: str
     return state.wrong_in_hand
 
 
+def before_free_floor(sim: MujocoSimulator, far: Sequence[float]) -> tuple[float, list[tuple[float, float]]]:
+    """Return a yaw in which there is room so far (m) ahead of the base, and where that is."""
+    x, y, _ = sim.base.tolist()
+    for yaw in np.linspace(0.0, math.tau, 16).tolist():
+        places = [(x + f * math.cos(yaw), y + f * math.sin(yaw)) for f in far]
+        if all(sim.nav.is_free(*place) for place in places):
+            return yaw, places
+    raise AssertionError("no room")
+
+
 def test_what_was_lost_and_is_seen_again_is_sought() -> None:
     """On the floor before a robot that had been looking for it in vain."""
     episode, sim = make_episode("tidy_house", "train", 0), MujocoSimulator()
     sim.reset(episode)
-    x, y, _ = sim.base.tolist()
-
-    def ahead(far: float, yaw: float) -> tuple[float, float]:
-        return x + far * math.cos(yaw), y + far * math.sin(yaw)
-
-    yaw = next(
-        yaw for yaw in np.linspace(0.0, math.tau, 16) if all(sim.nav.is_free(*ahead(f, yaw)) for f in (0.8, 1.2))
-    )
-    target, there = episode.targets[0], ahead(1.0, yaw)
+    yaw, (_, there, beyond) = before_free_floor(sim, (0.8, 1.0, 1.2))
+    target = episode.targets[0]
     name = object_name(target)
     state = SensedState(sim, episode, sim.scene)
-    state._lies(name, (*ahead(1.2, yaw), 0.05), False)
+    state._lies(name, (*beyond, 0.05), False)
     state._facts.add(("lost", name))
     objects = {**episode.objects, target.object: ((*there, 0.05), 0.0)}
-    sim.reset(replace(episode, objects=objects, robot=(x, y, float(yaw))))
+    sim.reset(replace(episode, objects=objects, robot=(*episode.robot[:2], yaw)))
     state.begin("tuck", ())
     state.update("tuck", (), True)
     assert math.dist(state.where[name][:2], there) < 0.05
     assert ("lost", name) not in state.atoms
+    sim.close()
+
+
+def test_what_was_missed_on_the_floor_and_is_nowhere_to_be_seen_is_lost() -> None:
+    """Once the robot has come for it and backed off, and come again; there is no place to go back to."""
+    episode, sim = make_episode("tidy_house", "train", 0), MujocoSimulator()
+    sim.reset(episode)
+    yaw, (_, there) = before_free_floor(sim, (0.8, 1.2))
+    sim.reset(replace(episode, robot=(*episode.robot[:2], yaw)))
+    state, name = SensedState(sim, episode, sim.scene), object_name(episode.targets[0])
+    state._lies(name, (*there, 0.05), False)
+    for skill, lost in (("pick", False), ("navigate", False), ("navigate", True)):
+        state.begin(skill, (name,))
+        state.update(skill, (name,), True)
+        assert (("lost", name) in state.atoms) == lost, skill
     sim.close()
 
 

@@ -134,6 +134,22 @@ def test_what_does_not_open_is_gone_round_to() -> None:
         assert steps[0] == "go_round" and "nav_to_receptacle" in steps[1:]
 
 
+@pytest.mark.parametrize("nearer", ["drawer", "fridge"])
+def test_a_drawer_behind_the_fridges_door_is_opened_first(nearer: str) -> None:
+    """Whatever the robot is nearer to; where the door is open already it is opened all the same."""
+    planner = next(p for p in (planner_of("set_table", i) for i in range(60)) if p.obstructing)
+    assert {("fridge" in pair, pair[::-1] in planner.obstructing) for pair in planner.obstructing} == {(True, True)}
+    drawer = next(name for name in planner.containers if name != "fridge")
+    at = planner.place_of(drawer if nearer == "drawer" else "fridge")[:2]
+    where = {object_name(t): t.start_pos for t in planner.episode.targets}
+    atoms = frozenset(initial_atoms(planner.episode, planner.scene))
+    plan = planner.plan(atoms, where, at, goals_of(planner)) or []
+    assert [a.name for a in plan if a.name.startswith("open")] == ["open_cab", "open_fridge"]
+    before = (atoms - {("closed_fridge", "fridge")}) | {("opened_fridge", "fridge")}
+    plan = planner.plan(before, where, at, goals_of(planner)) or []
+    assert [a.name for a in plan if a.name.startswith("open")] == ["open_cab"]
+
+
 def test_an_arm_that_is_not_quite_at_rest_works_where_the_robot_stands() -> None:
     """To bring it to rest the base backs away: the robot would drive there again, and lean on the same thing."""
     planner = planner_of("tidy_house", 1)

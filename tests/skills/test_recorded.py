@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval.recording import record
+from eval.recording import ASTRAY_M, record
 from hab import sensors
-from hab.episodes import make_episode, scene_seed
+from hab.episodes import load_grid, make_episode, scene_seed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import FRUITS, HOUSE_OBJECTS, object_kind
 from hab.sampler import SCENE_REPEATS
@@ -133,6 +134,41 @@ def test_what_was_lost_on_the_way_is_nobodys_start(monkeypatch: pytest.MonkeyPat
     lossy = record(Agent("oracle"), None, 1, 1)[0]
     assert [call.skill for call in full][:4] == ["navigate", "pick", "navigate", "place"]
     assert [call.skill for call in lossy] == ["navigate", "pick", "navigate"]
+
+
+def test_a_closed_loop_leaves_what_its_failures_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried again is recorded again, with the object in hand or where it is sought: while the first Pick does
+    nothing its object is taken elsewhere, and the second one does nothing at all."""
+    episode, sim, oracle = make_episode("tidy_house", "train", 0), MujocoSimulator(), type(make_oracle("pick", True))
+    called: list[str] = []
+    begin, pick, grid = oracle.reset, oracle.act, load_grid(episode.scene_seed)
+
+    def reset(self: Any, sim: Any, goal: Any) -> None:
+        called.append(goal.object)
+        begin(self, sim, goal)
+        if len(called) == 1:
+            far = (grid.sample(np.random.default_rng(k)) for k in range(100))
+            state, first = Snapshot.of(sim), 10 + 7 * sim.scene.objects.index(goal.object)
+            state.positions[first : first + 3] = *next(at for at in far if math.dist(at, goal.position[:2]) > 3.0), 0.1
+            sim.restore(state)
+
+    monkeypatch.setattr(oracle, "reset", reset)
+    monkeypatch.setattr(oracle, "act", lambda self, sim: {} if len(called) < 3 else pick(self, sim))
+    recorded, problem = record(Agent("oracle", replan="sensed"), None, 1, 1)
+    assert problem == ""
+    sim.reset(episode)
+    picks = [call.goal.object for call in recorded if call.skill == "pick"]
+    assert len(picks) > len(set(picks)) > 1
+    assert [call.skill for call in recorded if call.goal.object == called[0]] == ["navigate", "pick"]  # not the search
+    for call in recorded:
+        sim.restore(call.snapshot)
+        if call.goal.position == episode.target(call.goal.object).goal_pos:
+            assert sim.held == call.goal.object
+        else:
+            assert call.skill in ("navigate", "pick")
+            assert np.linalg.norm(sim.object_pos(call.goal.object) - call.goal.position) < ASTRAY_M
+    assert {call.skill for call in recorded} == {"navigate", "pick", "place"}
+    sim.close()
 
 
 def test_objects_that_have_fallen_lie_before_the_robot(recorded: list[Recorded], tmp_path: Path) -> None:

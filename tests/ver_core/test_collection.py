@@ -208,8 +208,9 @@ def test_all_endings_and_cuts_occur(played: Played) -> None:
     records = [record for _, log in played.by_env() for record in log]
     endings = {(r["terminated"], r["truncated"]) for r in records}
     assert endings == {(False, False), (True, False), (False, True), (True, True)}
-    for columns in played.rollouts[1:]:
-        assert any(not columns["start"][columns["env"] == env][0] for env in set(columns["env"].tolist()))
+    # Of any rollout alone it is chance, where a busy machine lets few environments into it.
+    firsts = [r["start"][r["env"] == env][0] for r in played.rollouts[1:] for env in set(r["env"].tolist())]
+    assert not all(firsts)  # a rollout began within an episode
     assert {mark_of(r["before"][0]) for r in records} > set(played.logs)  # some were seeded anew
 
 

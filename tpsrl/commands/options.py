@@ -36,6 +36,14 @@ seed_option = click.option(
 )
 
 
+replan_option = click.option(
+    "--replan",
+    type=Name("state", STATES),
+    help="Plan anew after each call that did not do its job, by what the robot senses (sensed) or by the "
+    "simulator's state (oracle). Default: the paper's chain, planned once.",
+)
+
+
 data_option = click.option(
     "--data",
     type=Path,
@@ -54,12 +62,7 @@ def agent_options(command: Command) -> Command:
         click.option("--nav-skill/--no-nav-skill", default=True, help="Play the plan's Navigate steps."),
         click.option("--stop-mask/--no-stop-mask", default=True, help="Navigate may stop only within 2 m."),
         click.option("--monolithic", is_flag=True, help="One policy, rearrange, instead of a plan and its skills."),
-        click.option(
-            "--replan",
-            type=Name("state", STATES),
-            help="Plan anew after each call that did not do its job, by what the robot senses (sensed) or by the "
-            "simulator's state (oracle). Default: the paper's chain, planned once.",
-        ),
+        replan_option,
         click.option("--split", default="val", show_default=True, type=Name("split", SPLITS)),
         data_option,
         click.option("--sim", help="mujoco or habitat; as the override sim.name=…, whose default is mujoco."),

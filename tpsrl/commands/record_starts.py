@@ -9,6 +9,7 @@ import click
 
 from hab.episodes import SCENARIOS
 from hab.observation_sets import OBSERVATION_SETS
+from tpsrl.commands.options import replan_option
 from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_files
 
 
@@ -16,6 +17,7 @@ from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_fi
 @click.argument("file", metavar="FILE", type=Path)
 @click.option("--skills", default="zoo", show_default=True, help="oracle, zoo, or a folder of runs.")
 @click.option("--obs", type=Name("observation set", tuple(OBSERVATION_SETS)), help="As of tpsrl eval.")
+@replan_option
 @click.option("--episodes", default=1500, show_default=True, type=click.IntRange(min=1), help="Of all scenarios.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 @click.option(
@@ -25,7 +27,9 @@ from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_fi
     type=click.FloatRange(0.0, 1.0),
     help="Share of Pick's calls that are recorded a second time, with the object on the floor.",
 )
-def record_starts_command(file: Path, skills: str, obs: str | None, episodes: int, workers: int, fallen: float) -> None:
+def record_starts_command(
+    file: Path, skills: str, obs: str | None, replan: str | None, episodes: int, workers: int, fallen: float
+) -> None:
     """Record in FILE (.npz) where the chain hands over to each skill, in training apartments.
 
     tpsrl train-skill SKILL chain_states=FILE chain_starts=0.5 trains from there, too.
@@ -43,7 +47,7 @@ def record_starts_command(file: Path, skills: str, obs: str | None, episodes: in
         raise BadInput(f"FILE {file}: is there already; remove it, or name another file")
     output_files([("FILE", file)])
     check_somebody_sees(obs, skills)
-    agent = Agent(skills)
+    agent = Agent(skills, replan=replan or "")
     try:
         for scenario in SCENARIOS:
             check_agent(agent, scenario, obs)
