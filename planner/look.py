@@ -41,6 +41,8 @@ LONGEST_M = 0.28
 """No object is longer, across."""
 LARGER_M, LEAST = 0.03, 0.6
 """A thing looks at most so much larger than it is, and at least so much of its least measure high as it lies."""
+LOW_M, DOWN = 0.05, 0.8
+"""What stands on the floor is seen down to such a share of its height, unless it is lower: then its top may be all."""
 KNOWN_M = 0.025
 """What is so near to something that was seen before is an edge of that."""
 BESIDE_M = 0.08
@@ -111,6 +113,12 @@ class Look:
     def empty(self, place: Vec3, free_m: float = FREE_M) -> bool:
         """Whether there is nothing at a place (m, world), nor beside it: rays go farther, by so much."""
         return bool((self.beyond(np.array(place) + AROUND) > free_m).all())
+
+    def passes_over(self, place: Vec3, surface_m: float) -> bool:
+        """Whether the ray through a place (m, world) goes on so far before it meets the surface below (m) that it would
+        miss what lies lower there."""
+        drop = self.camera[2] - place[2]
+        return drop <= 0.0 or math.dist(self.camera, place) * (place[2] - surface_m) / drop > 2.0 * FREE_M
 
     def is_close(self, place: Vec3) -> bool:
         """Whether it has looked at a place (m, world) from so near that it has missed nothing."""
@@ -302,8 +310,11 @@ def _low(points: NDArray[np.float64], up_to_m: float) -> NDArray[np.bool_]:
 
 
 def _might_be(thing: NDArray[np.float64], half: Vec3) -> bool:
-    """Whether a thing on the floor is no wider than an object of those half sizes, nor lower than it can lie."""
-    return _no_larger(thing, 0.0, 2.0 * max(half), half) and _high_enough(thing, 0.0, half)
+    """Whether a thing on the floor is no wider than an object of those half sizes, nor lower than it can lie, and is
+    seen to stand there: a shelf's lowest board does not."""
+    top = float(thing[:, 2].max())
+    stands = top < LOW_M or float(thing[:, 2].min()) < DOWN * top
+    return stands and _no_larger(thing, 0.0, 2.0 * max(half), half) and _high_enough(thing, 0.0, half)
 
 
 def _high_enough(thing: NDArray[np.float64], surface_m: float, half: Vec3) -> bool:

@@ -270,15 +270,15 @@ class SensedState(CommonState):
         empty, it lies where something has appeared since, beside or below."""
         inside = {atom[1] for atom in self._facts if atom[0] == "in"}
         for name in [n for n in self.where if n not in inside and n not in self._fallen and n != self._carried]:
-            place, look, then = self.where[name], self._look(), self._met.get(name, self._empty.get(name))
-            if (at := located(look, place, *self._measures(name))) is not None:
+            place, then = self.where[name], self._met.get(name, self._empty.get(name))
+            if (at := self._located(name)) is not None:
                 if math.dist(at[:2], place[:2]) > SHIFTED_M + SHIFTED * min(self._half(name)[:2]):
                     self._lies(name, at, self._at_goal(name, at), True)
                 self._meet(name)
             elif self._is_gone(name):
                 if then and (at := self._moved(name, then)) is not None:
                     self._lies(name, at, self._at_goal(name, at), True)
-            elif -THERE_M < look.beyond(np.array([place]))[0] < FREE_M:
+            elif -THERE_M < self._look().beyond(np.array([place]))[0] < FREE_M:
                 self._meet(name)
 
     def _meet(self, name: str) -> None:
@@ -288,8 +288,16 @@ class SensedState(CommonState):
             self._met[name] = Memory(look, dict(self.where))
 
     def _is_gone(self, name: str) -> bool:
-        """Whether the camera sees that nothing is where an object was believed to lie, however flat that is."""
-        return self._look().empty(self.where[name], min(FREE_M, FLAT * self._height(name)))
+        """Whether the camera sees that nothing is where an object was believed to lie, however flat that is, nor on its
+        side there, where it sees little of the surface."""
+        look, place = self._look(), self.where[name]
+        lying = place[0], place[1], self._surface_m[name] + min(self._half(name))
+        low = not look.passes_over(lying, self._surface_m[name]) or look.empty(lying)
+        return low and look.empty(place, min(FREE_M, FLAT * self._height(name)))
+
+    def _located(self, name: str) -> Vec3 | None:
+        """Return where the camera sees an object in its place, or shifted a little."""
+        return located(self._look(), self.where[name], *self._measures(name))
 
     def _measures(self, name: str) -> tuple[float, float, Vec3]:
         """Return how high the surface is that an object lies on, how high it stands there, and its half sizes (m)."""
@@ -309,8 +317,8 @@ class SensedState(CommonState):
     def _look_after(self, name: str) -> None:
         """`confirmed`: an object that was placed is not seen to be gone. If it is, and is seen nowhere else, it is
         taken to have fallen to the floor."""
-        x, y, _ = place = self.where[name]
-        if located(self._look(), place, *self._measures(name)) is None and self._is_gone(name):
+        x, y, _ = self.where[name]
+        if self._located(name) is None and self._is_gone(name):
             then = self._empty.get(name)
             at = (then and self._moved(name, then)) or (x, y, ON_FLOOR_M)
             self._lies(name, at, self._at_goal(name, at))
@@ -384,17 +392,13 @@ class SensedState(CommonState):
 
     def _not_there(self, name: str) -> None:
         """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut, unless its
-        door is seen. What neither hand nor camera finds on open furniture is taken to have fallen to the floor."""
-        inside = [atom for atom in self._facts if atom[0] == "in" and atom[1] == name]
-        for atom in inside:
+        door is seen."""
+        for atom in [atom for atom in self._facts if atom[0] == "in" and atom[1] == name]:
             articulation = self._scene.articulation(atom[2])
             if articulation.name in self._seen_doors:
                 continue
             self._door(articulation, False)
             self._bring_along(articulation, 0.0)
-        on_furniture = name in self.where and not inside and name not in self._fallen and name != self._carried
-        if on_furniture and located(self._look(), self.where[name], *self._measures(name)) is None:
-            self._fell(name)
 
     def _drew(self, articulation: Articulation, ended: bool) -> None:
         """`opened_…`: the call has had the handle and ended by its own rule, or the hand has come far enough with it.
