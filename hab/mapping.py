@@ -15,6 +15,8 @@ CELL_M, CELLS = 0.1, 320
 """The map is square, about where it was begun."""
 HIT_COST, NEAR_COST, CLOSE_COST = 200.0, 20.0, 3.0
 """What a step costs over something seen, within the robot's radius of it, and within the resting arm's; free: 1."""
+BLOCKED_COST = 200.0
+"""… and where it has been tried in vain."""
 BODY_M, ARM_M = 0.30, 0.55
 GOAL_M, GOAL_HIT_COST, GOAL_NEAR_COST = 0.8, 8.0, 3.0
 """The goal lies on or in something: so near to it that costs less, if the head has seen over it. A wall, over which
@@ -109,6 +111,15 @@ class LaserMap:
         if self._path is None or self._readings >= PLAN_EVERY or math.dist(goal, self._goal) > CELL_M:
             self._path, self._readings, self._goal = self._plan((x, y), goal), 0, goal
         return _ahead(self._path, x, y, yaw)
+
+    def block(self) -> None:
+        """Take note that the robot has not got through along the way that `route` told last: where that is nearer to
+        something seen than the robot is wide, and not yet at the goal, it costs so much more from now on."""
+        for x, y in [] if self._path is None else self._path.tolist():
+            i, j = _cell(x), _cell(y)
+            if math.dist((x, y), self._goal) > GOAL_M and self._cost[i, j] >= NEAR_COST:
+                self._cost[i - 1 : i + 2, j - 1 : j + 2] += BLOCKED_COST
+        self._path = None
 
     def _plan(self, start: tuple[float, float], goal: tuple[float, float]) -> NDArray[np.float64]:
         """Return the cheapest way (N, 2), over cells' centres."""

@@ -242,6 +242,11 @@ class Player:
                 return True, progress.grasped
         return False, progress.grasped
 
+    def avoid_the_way(self) -> None:
+        """Let Navigate, if it draws a map, take another way than the one on which it has just got stuck."""
+        if "map" in self._map:
+            self._map["map"].block()
+
     def parts_of(self, spec: SkillSpec, base_movement: bool) -> tuple[str, ...]:
         """Return the action parts that a skill has; `base_movement`: whether the manipulation skills may drive."""
         return tuple(part for part in spec.parts if part != BASE or base_movement or always_drives(spec.name))

@@ -171,6 +171,8 @@ class ClosedLoop:
             self.trail.begin()
             given_up = self.trail.stands_still if step.skill == "navigate" else lambda: self.state.wrong_in_hand
             ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
+            if step.skill == "navigate" and not ended:
+                self.player.avoid_the_way()
             if self.result.steps < self.limits.episode and not self.player.too_much_force():
                 if self.state.has_to_let_go(step.skill):
                     self.player.let_go(self.calls)

@@ -59,6 +59,8 @@ ASIDE_M = 0.02
 """Another thing's middle lies farther from an object's than that is wide, by so much."""
 HIDING_M = 0.05
 """What is seen so far before a thing's edge may hide more of it."""
+OVERHANG_M = 0.02
+"""A sideboard's plinth lies so much farther back than what is above it."""
 CLOSELY_M = 1.8
 """A small thing may lie between the rays of a look from farther off."""
 FEWEST = 4
@@ -198,7 +200,8 @@ def fallen(look: Look, near: tuple[float, float], half: Vec3) -> Vec3 | None:
     seen = look.points()
     seen = seen[(seen[:, 2] > ON_M) & (np.hypot(*(seen[:, :2] - near).T) < ROLLED_M + LONGEST_M)]
     things = _things(seen[_low(seen, 2.0 * max(half) + LARGER_M)])
-    middles = [_middle(thing, look, 0.0) for thing in things if _might_be(thing, half)]
+    things = [thing for thing in things if _might_be(thing, half) and not _is_overhung(thing, look)]
+    middles = [_middle(thing, look, 0.0) for thing in things]
     there = [middle for middle in middles if math.dist(middle[:2], near) < ROLLED_M]
     return min(there, key=lambda middle: math.dist(middle[:2], near), default=None)
 
@@ -284,6 +287,14 @@ def _is_hidden(thing: NDArray[np.float64], look: Look) -> bool:
     above = np.column_stack((np.zeros((len(away), 2)), far * RAYS_APART_RAD))
     beyond = look.beyond(np.concatenate([thing + left, thing - left, thing + above]))
     return not bool((beyond > -HIDING_M).all())
+
+
+def _is_overhung(thing: NDArray[np.float64], look: Look) -> bool:
+    """Whether something nearer is seen right above a thing: it is what that stands on."""
+    tops = thing[thing[:, 2] > thing[:, 2].max() - ON_M]
+    above = np.zeros_like(tops)
+    above[:, 2] = 2.0 * RAYS_APART_RAD * np.linalg.norm(tops - look.camera, axis=1)
+    return float(np.mean(look.beyond(tops + above) < -OVERHANG_M)) > MOSTLY
 
 
 def _no_larger(thing: NDArray[np.float64], surface_m: float, height_m: float, half: Vec3) -> bool:

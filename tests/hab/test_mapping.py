@@ -75,6 +75,19 @@ def test_no_way_leads_between_the_cells_of_a_wall(turned: float) -> None:
     assert told[-1] > math.hypot(1.0, 8.0) + math.hypot(1.5, 8.0)
 
 
+def test_where_the_robot_has_not_got_through_it_tries_another_way_at_last() -> None:
+    """A gap in a wall that is half as wide as the robot, and the wall's end 8 m to the left."""
+    walls, drawn, tries = [(2.0, -12.0, -0.15), (2.0, 0.15, 8.0)], LaserMap(12.0), 0
+    for y in np.arange(-12.0, 9.0, 0.5).tolist():
+        drawn.read(1.0, y, 0.0, laser_of(walls, 1.0, y, 0.0), NOTHING)
+    while (length := drawn.route(1.0, 0.0, 0.0, (3.5, 0.0))[-1]) < 10.0:
+        assert 2.4 < length < 3.5
+        drawn.block()
+        tries += 1
+        assert tries < 4
+    assert tries > 0 and length > math.hypot(1.0, 8.0) + math.hypot(1.5, 8.0)
+
+
 def test_the_look_ahead_ends_at_the_goal() -> None:
     told = LaserMap(12.0).route(0.0, 0.0, 0.5, (0.2, 0.0))
     assert told[-1] < min(LOOK_AHEAD_M)

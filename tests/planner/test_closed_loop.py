@@ -402,6 +402,33 @@ def test_a_drive_that_stops_elsewhere_is_not_made_for_ever() -> None:
     assert all(len(set(drives[k : k + 3])) > 1 for k in range(len(drives) - 2))
 
 
+def test_where_a_drive_gets_stuck_the_map_says_so() -> None:
+    """Once for each such drive, whoever draws the map."""
+
+    class Drawn:
+        blocked = 0
+
+        def block(self) -> None:
+            self.blocked += 1
+
+    class Stands:
+        """Never moves, and draws a map."""
+
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            assert goal.map is not None
+            goal.map["map"] = drawn
+
+        def act(self, sim: Simulator) -> Action:
+            return {}
+
+    drawn, agent, sim = Drawn(), Agent("oracle", replan="sensed"), MujocoSimulator()
+    policies: Any = {**load_policies(agent, "tidy_house"), "navigate": Stands()}
+    result = play_episode(sim, make_episode("tidy_house", "train", 0), agent, policies, chain_limits(1000, {}))
+    sim.close()
+    drives = [row.outcome for row in result.trace if row.skill == "navigate"]
+    assert len(drives) > 2 and drawn.blocked in (drives.count("timeout"), drives.count("timeout") - 1)
+
+
 def test_a_call_is_announced_with_why_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     labels: list[str] = []
 

@@ -158,10 +158,12 @@ def test_what_lies_before_furniture_is_told_from_it() -> None:
     assert count > 15 and found > 0.6 * count and in_vain < 0.25 * count  # of which some are other things
 
 
-def test_a_shelfs_lowest_board_is_not_what_has_fallen() -> None:
-    """8 cm above the floor, with nothing taller over its edge. What has fallen before it is found."""
+@pytest.mark.parametrize("kind", ["shelf", "sideboard"])
+def test_a_shelfs_lowest_board_is_not_what_has_fallen_nor_a_plinth(kind: str) -> None:
+    """The board is 8 cm above the floor, with nothing taller over its edge; the plinth lies back behind what is above
+    it. What has fallen before them is found."""
     looks, in_vain, count, found = 0, 0, 0, 0
-    for sim, place, stands in before_shelves():
+    for sim, place, stands in before(kind):
         look, near, episode = Look.of(sim), place.center[:2], sim.episode
         halves = [object_model(target.object).half_extents for target in episode.targets]
         in_vain += sum(fallen(look, near, half) is not None for half in halves)
@@ -176,7 +178,7 @@ def test_a_shelfs_lowest_board_is_not_what_has_fallen() -> None:
 def test_what_lies_lower_on_a_high_shelf_than_it_is_believed_to_is_not_gone() -> None:
     """A flat can that is believed to lie on its side: rays pass above it, which meet hardly any of the board."""
     gone, count = 0, 0
-    for sim, place, stands in before_shelves():
+    for sim, place, stands in before("shelf"):
         name = next((n for n in sim.episode.objects if n.startswith("007_tuna_fish_can")), "")
         if not name or place.center[2] < 0.9:
             continue
@@ -198,8 +200,8 @@ def test_what_lies_lower_on_a_high_shelf_than_it_is_believed_to_is_not_gone() ->
     assert count > 5 and gone > 0.5 * count
 
 
-def before_shelves() -> Iterator[tuple[MujocoSimulator, Receptacle, NDArray[np.float64]]]:
-    """Yield a robot before a shelf's boards, what is there, and its pose."""
+def before(kind: str) -> Iterator[tuple[MujocoSimulator, Receptacle, NDArray[np.float64]]]:
+    """Yield a robot before furniture of a kind, what is there, and its pose."""
     sim, rng = MujocoSimulator(), np.random.default_rng(0)
     for index in range(30):
         episode = make_episode("tidy_house", "train", index)
@@ -207,7 +209,7 @@ def before_shelves() -> Iterator[tuple[MujocoSimulator, Receptacle, NDArray[np.f
         for place in scene.receptacles:
             out, far = place.yaw + rng.uniform(-0.4, 0.4), rng.uniform(0.9, 1.4)
             x, y = place.center[0] + far * math.cos(out), place.center[1] + far * math.sin(out)
-            if place.kind == "shelf" and load_grid(scene.seed).is_free(x, y):
+            if place.kind == kind and load_grid(scene.seed).is_free(x, y):
                 stands = np.array((x, y, math.remainder(out + math.pi, math.tau)))
                 sim.reset(replace(episode, robot=tuple(stands)))
                 yield sim, place, stands
