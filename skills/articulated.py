@@ -50,7 +50,7 @@ HANDLE_REWARD = 1.0
 SPAWN_REGION_SCALE = 0.2
 """Start boxes shrink to this share of their sides (habitat's `spawn_region_scale`); `fixed_boxes_m` are as they
 stand."""
-HANDOVER_RAD = 1.0
+HANDOVER_RAD = 1.3
 """Navigate comes from the side at most this far off the direction in which the front looks."""
 _CANDIDATES = 30
 
