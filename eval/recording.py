@@ -1,4 +1,4 @@
-"""Record the states in which an agent's chain hands over to its skills (skills/recorded.py)."""
+"""Record the states in which an agent's chain, or closed loop, hands over to its skills (skills/recorded.py)."""
 
 from __future__ import annotations
 
@@ -96,10 +96,11 @@ def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Pl
 
 
 def _can_be_done(sim: Simulator, episode: Episode, goal: Goal) -> bool:
-    """Whether a call is of one of the episode's objects, and that is in hand to be brought to its goal, or lies where
-    it is sought. What has been lost on the way is not; nor does a closed loop always ask for one of these."""
+    """Whether a call is about one of the episode's objects, and that is in hand to be brought to its goal, or lies
+    where it is sought, or behind a door or in a drawer. What has been lost on the way is not; and a closed loop asks
+    for other things, too."""
     if goal.object not in {target.object for target in episode.targets}:
         return False
-    if goal.position == episode.target(goal.object).goal_pos:
-        return sim.held == goal.object
+    if sim.held or goal.position == episode.target(goal.object).goal_pos:
+        return sim.held == goal.object and goal.position == episode.target(goal.object).goal_pos
     return goal.articulation != "" or math.dist(goal.position, sim.object_pos(goal.object).tolist()) < ASTRAY_M

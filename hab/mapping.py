@@ -14,7 +14,8 @@ from hab import robot
 CELL_M, CELLS = 0.1, 320
 """The map is square, about where it was begun."""
 HIT_COST, NEAR_COST, CLOSE_COST = 200.0, 20.0, 3.0
-"""What a step costs over something seen, within the robot's radius of it, and within the resting arm's; free: 1."""
+"""What a step costs over something seen (or between two such cells), within the robot's radius of it, and within the
+resting arm's; free: 1."""
 BLOCKED_COST = 200.0
 """… and where it has been tried in vain."""
 BODY_M, ARM_M = 0.30, 0.55
@@ -113,12 +114,15 @@ class LaserMap:
         return _ahead(self._path, x, y, yaw)
 
     def block(self) -> None:
-        """Take note that the robot has not got through along the way that `route` told last: where that is nearer to
-        something seen than the robot is wide, and not yet at the goal, it costs so much more from now on."""
-        for x, y in [] if self._path is None else self._path.tolist():
+        """Take note that the robot has not got through along the way that `route` told last: so far ahead as the robot
+        looks twice, where that is within its radius of something seen, and not yet at the goal, it costs more from now
+        on, and so does what is beside it."""
+        tried = np.zeros_like(self._seen)
+        for x, y in [] if self._path is None else self._path[: round(2.0 * LOOK_AHEAD_M[-1] / CELL_M)].tolist():
             i, j = _cell(x), _cell(y)
             if math.dist((x, y), self._goal) > GOAL_M and self._cost[i, j] >= NEAR_COST:
-                self._cost[i - 1 : i + 2, j - 1 : j + 2] += BLOCKED_COST
+                tried[i + _BODY[:, 0], j + _BODY[:, 1]] = True
+        self._cost[tried] += BLOCKED_COST
         self._path = None
 
     def _plan(self, start: tuple[float, float], goal: tuple[float, float]) -> NDArray[np.float64]:
@@ -193,7 +197,7 @@ def _draw(
         for side_i in (i - 1, i + 1):
             for side_j in (j - 1, j + 1):
                 if seen[side_i, side_j] and not seen[side_i, j] and not seen[i, side_j]:
-                    cost[side_i, j] = HIT_COST
+                    cost[side_i, j] = max(cost[side_i, j], HIT_COST)
         bounds[0], bounds[1] = min(bounds[0], i), min(bounds[1], j)
         bounds[2], bounds[3] = max(bounds[2], i), max(bounds[3], j)
 

@@ -104,15 +104,17 @@ def in_the_way(scene: Scene, joints: Mapping[str, float]) -> bool:
 
 
 def obstruct(one: Articulation, other: Articulation) -> bool:
-    """Whether two doors or drawers, each opened as far as counts or farther, may be in each other's way."""
+    """Whether two doors or drawers, each opened as far as Open brings it or farther, may be in each other's way."""
     (low, high), (other_low, other_high) = _heights(one), _heights(other)
-    if low > other_high or other_low > high:
-        return False
-    return any(overlapping(footprint(one, a), footprint(other, b)) for a in _opened(one) for b in _opened(other))
+    return (
+        low < other_high
+        and other_low < high
+        and any(overlapping(footprint(one, a), footprint(other, b)) for a in _opened(one) for b in _opened(other))
+    )
 
 
 def _opened(articulation: Articulation) -> NDArray[np.float64]:
-    """Return positions from where a joint counts as opened to where it ends."""
+    """Return positions from Open's goal to where the joint ends."""
     least = FRIDGE_OPEN_RAD if articulation.kind == "fridge" else DRAWER_OPEN_M
     return np.linspace(least, max(least, widest(articulation)), _OPENED_POSITIONS)
 

@@ -54,7 +54,7 @@ APART_M = 0.03
 WHOLE = 0.6
 """A thing of which so much of its least measure is seen, across, is seen whole."""
 MOSTLY = 0.5
-"""A thing of which so much was not there before is new."""
+"""A thing of which so much was not there before is new; of which so much is under something, stands below it."""
 ASIDE_M = 0.02
 """Another thing's middle lies farther from an object's than that is wide, by so much."""
 HIDING_M = 0.05

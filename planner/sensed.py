@@ -242,12 +242,14 @@ class SensedState(CommonState):
         """Pick has ended with an empty hand: once the head's camera sees that the object's place is empty, it lies
         where something has appeared beside or below that, or else, unless it was sought there in vain, on the floor."""
         x, y, _ = place = self.where[name]
-        if not self._look().beyond(np.array([place]))[0] > FREE_M:
+        if self._located(name) is not None or not self._is_gone(name):
             return
         if (at := self._seen(name, (x, y), SHOVED_M)) is not None:
             if at[2] < LOWEST_M <= place[2]:
                 self._stood.setdefault(name, (place, self._surface_m[name]))
             self._lies(name, at, False)
+        elif name in self._stood and place[2] >= LOWEST_M:
+            self._set(("lost", name), True)
         else:
             self._fell(name)
 
@@ -259,9 +261,12 @@ class SensedState(CommonState):
             self._fell(name)
 
     def _fell(self, name: str) -> None:
-        """Take an object to have fallen to the floor, unless it was sought there in vain since it was put down."""
+        """Take an object to have fallen to the floor, unless it was sought there in vain since it was put down; on the
+        floor, to have rolled away."""
         x, y, _ = place = self.where[name]
-        if name not in self._stood and place[2] >= LOWEST_M:
+        if place[2] < LOWEST_M:
+            self._fallen.setdefault(name, 0)
+        elif name not in self._stood:
             self._stood[name] = place, self._surface_m[name]
             self._lies(name, (x, y, ON_FLOOR_M), False)
 
@@ -288,12 +293,12 @@ class SensedState(CommonState):
             self._met[name] = Memory(look, dict(self.where))
 
     def _is_gone(self, name: str) -> bool:
-        """Whether the camera sees that nothing is where an object was believed to lie, however flat that is, nor on its
-        side there, where it sees little of the surface."""
+        """Whether the camera sees that nothing is where an object was believed to lie, however flat that is; nor lower,
+        if it looks along the surface rather than down on it: there the object may have tipped over."""
         look, place = self._look(), self.where[name]
-        lying = place[0], place[1], self._surface_m[name] + min(self._half(name))
-        low = not look.passes_over(lying, self._surface_m[name]) or look.empty(lying)
-        return low and look.empty(place, min(FREE_M, FLAT * self._height(name)))
+        lower = place[0], place[1], self._surface_m[name] + min(self._half(name))
+        nothing_lower = not look.passes_over(lower, self._surface_m[name]) or look.empty(lower)
+        return nothing_lower and look.empty(place, min(FREE_M, FLAT * self._height(name)))
 
     def _located(self, name: str) -> Vec3 | None:
         """Return where the camera sees an object in its place, or shifted a little."""

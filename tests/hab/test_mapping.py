@@ -81,7 +81,6 @@ def test_where_the_robot_has_not_got_through_it_tries_another_way_at_last() -> N
     for y in np.arange(-12.0, 9.0, 0.5).tolist():
         drawn.read(1.0, y, 0.0, laser_of(walls, 1.0, y, 0.0), NOTHING)
     while (length := drawn.route(1.0, 0.0, 0.0, (3.5, 0.0))[-1]) < 10.0:
-        assert 2.4 < length < 3.5
         drawn.block()
         tries += 1
         assert tries < 4

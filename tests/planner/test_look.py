@@ -163,7 +163,7 @@ def test_a_shelfs_lowest_board_is_not_what_has_fallen_nor_a_plinth(kind: str) ->
     """The board is 8 cm above the floor, with nothing taller over its edge; the plinth lies back behind what is above
     it. What has fallen before them is found."""
     looks, in_vain, count, found = 0, 0, 0, 0
-    for sim, place, stands in before(kind):
+    for sim, place, stands in standing_before(kind):
         look, near, episode = Look.of(sim), place.center[:2], sim.episode
         halves = [object_model(target.object).half_extents for target in episode.targets]
         in_vain += sum(fallen(look, near, half) is not None for half in halves)
@@ -178,7 +178,7 @@ def test_a_shelfs_lowest_board_is_not_what_has_fallen_nor_a_plinth(kind: str) ->
 def test_what_lies_lower_on_a_high_shelf_than_it_is_believed_to_is_not_gone() -> None:
     """A flat can that is believed to lie on its side: rays pass above it, which meet hardly any of the board."""
     gone, count = 0, 0
-    for sim, place, stands in before("shelf"):
+    for sim, place, stands in standing_before("shelf"):
         name = next((n for n in sim.episode.objects if n.startswith("007_tuna_fish_can")), "")
         if not name or place.center[2] < 0.9:
             continue
@@ -200,8 +200,8 @@ def test_what_lies_lower_on_a_high_shelf_than_it_is_believed_to_is_not_gone() ->
     assert count > 5 and gone > 0.5 * count
 
 
-def before(kind: str) -> Iterator[tuple[MujocoSimulator, Receptacle, NDArray[np.float64]]]:
-    """Yield a robot before furniture of a kind, what is there, and its pose."""
+def standing_before(kind: str) -> Iterator[tuple[MujocoSimulator, Receptacle, NDArray[np.float64]]]:
+    """Yield a robot that stands before furniture of a kind, the surface, and the robot's pose."""
     sim, rng = MujocoSimulator(), np.random.default_rng(0)
     for index in range(30):
         episode = make_episode("tidy_house", "train", index)

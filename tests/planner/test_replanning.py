@@ -76,13 +76,18 @@ def test_any_reachable_state_has_a_valid_plan(scenario: str, index: int, steps: 
 
 
 @few
-@given(st.integers(0, 2), st.integers(0, 15), st.integers(0, 10**6))
-def test_plans_are_the_cheapest(index: int, steps: int, seed: int) -> None:
-    """Against the same search without an estimate of what is left (Dijkstra's), also where calls have failed."""
-    planner = planner_of("prepare_groceries", index)
+@given(
+    st.sampled_from([("prepare_groceries", 0), ("prepare_groceries", 1), ("prepare_groceries", 2), ("set_table", 31)]),
+    st.integers(0, 15),
+    st.integers(0, 10**6),
+)
+def test_plans_are_the_cheapest(episode: tuple[str, int], steps: int, seed: int) -> None:
+    """Against the same search without an estimate of what is left (Dijkstra's), also where calls have failed, or (the
+    last episode) an open door is in the way."""
+    planner = planner_of(*episode)
     atoms = wander(planner, steps, seed)
     planner.failures.clear()
-    planner.failures[object_name(planner.episode.targets[seed % 3])] = seed % 4
+    planner.failures[object_name(planner.episode.targets[seed % 2])] = seed % 4
     found = plan_from(planner, atoms)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Search, "least", lambda self, state: 0.0)

@@ -30,7 +30,7 @@ from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_fi
 def record_starts_command(
     file: Path, skills: str, obs: str | None, replan: str | None, episodes: int, workers: int, fallen: float
 ) -> None:
-    """Record in FILE (.npz) where the chain hands over to each skill, in training apartments.
+    """Record in FILE (.npz) where the chain, or closed loop, hands over to each skill, in training apartments.
 
     tpsrl train-skill SKILL chain_states=FILE chain_starts=0.5 trains from there, too.
     """
