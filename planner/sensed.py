@@ -242,14 +242,12 @@ class SensedState(CommonState):
         """Pick has ended with an empty hand: once the head's camera sees that the object's place is empty, it lies
         where something has appeared beside or below that, or else, unless it was sought there in vain, on the floor."""
         x, y, _ = place = self.where[name]
-        if self._located(name) is not None or not self._is_gone(name):
+        if not self._look().beyond(np.array([place]))[0] > FREE_M:
             return
         if (at := self._seen(name, (x, y), SHOVED_M)) is not None:
             if at[2] < LOWEST_M <= place[2]:
                 self._stood.setdefault(name, (place, self._surface_m[name]))
             self._lies(name, at, False)
-        elif name in self._stood and place[2] >= LOWEST_M:
-            self._set(("lost", name), True)
         else:
             self._fell(name)
 
@@ -261,12 +259,9 @@ class SensedState(CommonState):
             self._fell(name)
 
     def _fell(self, name: str) -> None:
-        """Take an object to have fallen to the floor, unless it was sought there in vain since it was put down; on the
-        floor, to have rolled away."""
+        """Take an object to have fallen to the floor, unless it was sought there in vain since it was put down."""
         x, y, _ = place = self.where[name]
-        if place[2] < LOWEST_M:
-            self._fallen.setdefault(name, 0)
-        elif name not in self._stood:
+        if name not in self._stood and place[2] >= LOWEST_M:
             self._stood[name] = place, self._surface_m[name]
             self._lies(name, (x, y, ON_FLOOR_M), False)
 
