@@ -128,7 +128,7 @@ class LaserMap:
     def _plan(self, start: tuple[float, float], goal: tuple[float, float]) -> NDArray[np.float64]:
         """Return the cheapest way (N, 2), over cells' centres."""
         i, j, goal_i, goal_j = (min(max(_cell(m), _MARGIN), CELLS - 1 - _MARGIN) for m in (*start, *goal))
-        cost, top, left = _window(self._cost, self._over, self._bounds, i, j, goal_i, goal_j, self._room)
+        cost, top, left = _window(self._cost, self._seen, self._over, self._bounds, i, j, goal_i, goal_j, self._room)
         search = MCP_Geometric(cost, fully_connected=True)
         end = goal_i - top, goal_j - left
         search.find_costs([(i - top, j - left)], [end])
@@ -224,12 +224,13 @@ def _ahead(path: NDArray[np.float64], x: float, y: float, yaw: float) -> NDArray
 
 
 @njit(
-    "Tuple((float64[:, ::1], int64, int64))(float64[:, ::1], boolean[:, ::1], int64[::1], int64, int64, int64, int64, "
-    "int64)",
+    "Tuple((float64[:, ::1], int64, int64))(float64[:, ::1], boolean[:, ::1], boolean[:, ::1], int64[::1], int64, "
+    "int64, int64, int64, int64)",
     cache=True,
 )
 def _window(
     cost: NDArray[np.float64],
+    seen: NDArray[np.bool_],
     over: NDArray[np.bool_],
     bounds: NDArray[np.int64],
     i: int,
@@ -249,7 +250,7 @@ def _window(
     for k in range(max(goal_i - _GOAL_CELLS, 0), min(goal_i + _GOAL_CELLS + 1, part.shape[0])):
         for n in range(max(goal_j - _GOAL_CELLS, 0), min(goal_j + _GOAL_CELLS + 1, part.shape[1])):
             if math.hypot(k - goal_i, n - goal_j) * CELL_M < GOAL_M:
-                if part[k, n] < HIT_COST:
+                if part[k, n] < HIT_COST or not seen[top + k, left + n]:
                     part[k, n] = min(part[k, n], GOAL_NEAR_COST)
                 elif over[top + k, left + n]:
                     part[k, n] = GOAL_HIT_COST
