@@ -101,6 +101,7 @@ def _can_be_done(sim: Simulator, episode: Episode, goal: Goal) -> bool:
     for other things, too."""
     if goal.object not in {target.object for target in episode.targets}:
         return False
-    if sim.held or goal.position == episode.target(goal.object).goal_pos:
-        return sim.held == goal.object and goal.position == episode.target(goal.object).goal_pos
+    to_goal = goal.position == episode.target(goal.object).goal_pos
+    if sim.held or to_goal:
+        return to_goal and sim.held == goal.object
     return goal.articulation != "" or math.dist(goal.position, sim.object_pos(goal.object).tolist()) < ASTRAY_M

@@ -96,21 +96,19 @@ def _standing_open(scene: Scene, joints: Mapping[str, float]) -> list[Articulati
 
 def in_the_way(scene: Scene, joints: Mapping[str, float]) -> bool:
     """Whether two doors or drawers that stand open overlap: physics would throw them apart."""
-    boxes = [(footprint(a, joints[a.name]), _heights(a)) for a in _standing_open(scene, joints)]
+    boxes = [(a, footprint(a, joints[a.name])) for a in _standing_open(scene, joints)]
     return any(
-        low < other_high and other_low < high and overlapping(box, other)
-        for (box, (low, high)), (other, (other_low, other_high)) in itertools.combinations(boxes, 2)
+        _level_with(one, other) and overlapping(box, other_box)
+        for (one, box), (other, other_box) in itertools.combinations(boxes, 2)
     )
 
 
 def obstruct(one: Articulation, other: Articulation) -> bool:
     """Whether two doors or drawers, each opened as far as Open brings it or farther, may be in each other's way."""
-    (low, high), (other_low, other_high) = _heights(one), _heights(other)
-    return (
-        low < other_high
-        and other_low < high
-        and any(overlapping(footprint(one, a), footprint(other, b)) for a in _opened(one) for b in _opened(other))
-    )
+    if not _level_with(one, other):
+        return False
+    ways = [[footprint(each, position) for position in _opened(each)] for each in (one, other)]
+    return any(overlapping(box, other_box) for box, other_box in itertools.product(*ways))
 
 
 def _opened(articulation: Articulation) -> NDArray[np.float64]:
@@ -128,6 +126,12 @@ def overlapping(a: OrientedBox, b: OrientedBox) -> bool:
         for yaw in (a[2], b[2])
         for axis in (rotated(yaw, (1.0, 0.0)), rotated(yaw, (0.0, 1.0)))
     )
+
+
+def _level_with(one: Articulation, other: Articulation) -> bool:
+    """Whether there is a height that both links reach over."""
+    (low, high), (other_low, other_high) = _heights(one), _heights(other)
+    return low < other_high and other_low < high
 
 
 def _heights(articulation: Articulation) -> tuple[float, float]:
