@@ -27,12 +27,17 @@ LOW_M, HIGH_M = 0.10, 1.30
 BEFORE_M = 0.3
 """So far before what it meets, a ray still tells what it passes over."""
 HAND_M, HAND_LOW_M = 0.8, 0.6
-"""So near and so high it is what the resting hand holds."""
+"""So near and so high it is what the resting hand holds, …"""
+HELD_M = 0.25
+"""… and so is what is so near to a hand that holds anything."""
 PLAN_EVERY = 3
 """Readings from one plan to the next."""
 MOVED_M, TURNED_RAD = 0.01, 0.02
 LOOK_AHEAD_M = (0.5, 1.2)
 ROUTE_SIZE = 2 * len(LOOK_AHEAD_M) + 1
+
+
+NO_HAND = (math.inf, math.inf, math.inf)
 
 
 def _disc(radius_m: float) -> NDArray[np.intp]:
@@ -97,14 +102,19 @@ class LaserMap:
         yaw: float,
         laser: NDArray[np.float32],
         head_scan: NDArray[np.float32],
+        hand: tuple[float, float, float] | None = None,
     ) -> None:
         """Draw what the laser and the head (ranges as in sensors.py) see from a pose (m, rad, the map's frame), if it
-        is not where they were read last."""
+        is not where they were read last.
+
+        hand: the end-effector (base frame, m) if it holds anything, which is not drawn.
+        """
         if math.dist((x, y), self._pose[:2]) < MOVED_M and abs(yaw - self._pose[2]) < TURNED_RAD:
             return
         self._pose = (x, y, yaw)
         self._readings += 1
-        _draw(x, y, yaw, laser, head_scan, self._seen, self._over, self._cost, self._bounds)
+        pose, hand = (x, y, yaw), hand or NO_HAND
+        _draw(pose, hand, laser, head_scan, self._seen, self._over, self._cost, self._bounds)
 
     def route(self, x: float, y: float, yaw: float, goal: tuple[float, float]) -> NDArray[np.float32]:
         """Return sine and cosine of the heading (rad, left positive) to the points `LOOK_AHEAD_M` along the way to a
@@ -149,14 +159,13 @@ def _see_over(pose: tuple[float, float, float], ray: int, until_m: float, over: 
 
 
 @njit(
-    "void(float64, float64, float64, float32[::1], float32[::1], boolean[:, ::1], boolean[:, ::1], float64[:, ::1], "
-    "int64[::1])",
+    "void(UniTuple(float64, 3), UniTuple(float64, 3), float32[::1], float32[::1], boolean[:, ::1], boolean[:, ::1], "
+    "float64[:, ::1], int64[::1])",
     cache=True,
 )
 def _draw(
-    x: float,
-    y: float,
-    yaw: float,
+    pose: tuple[float, float, float],
+    hand: tuple[float, float, float],
     laser: NDArray[np.float32],
     head_scan: NDArray[np.float32],
     seen: NDArray[np.bool_],
@@ -165,7 +174,6 @@ def _draw(
     bounds: NDArray[np.int64],
 ) -> None:
     """Note what was met in the cells seen, what that makes the cells around it cost, and what the head sees over."""
-    pose = (x, y, yaw)
     rays = len(laser)
     for ray in range(rays + len(head_scan)):
         if ray < rays:
@@ -179,10 +187,11 @@ def _draw(
             height, flat = _HEAD_Z + away * _HEAD_UP[k], away * _HEAD_FLAT[k]
             if head_scan[k] != _UNKNOWN and _HEAD_UP[k] <= 0.0:
                 _see_over(pose, k, flat - BEFORE_M, over)
-            in_hand = height > HAND_LOW_M and flat + _HEAD_X < HAND_M
+            ahead, left = _HEAD_X + flat * _HEAD_COS[k], flat * _HEAD_SIN[k]
+            off_hand = math.sqrt((ahead - hand[0]) ** 2 + (left - hand[1]) ** 2 + (height - hand[2]) ** 2)
+            in_hand = off_hand < HELD_M or (height > HAND_LOW_M and flat + _HEAD_X < HAND_M)
             if head_scan[k] == _UNKNOWN or head_scan[k] >= _NEAR or height <= LOW_M or height >= HIGH_M or in_hand:
                 continue
-            ahead, left = _HEAD_X + flat * _HEAD_COS[k], flat * _HEAD_SIN[k]
         met_x, met_y = on_map(pose, ahead, left)
         i, j = _cell(met_x), _cell(met_y)
         if not _drawable(i, j) or seen[i, j]:

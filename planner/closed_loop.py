@@ -17,7 +17,7 @@ from hab.scene import Vec3
 from hab.simulator import Simulator
 from planner.chain import SUCCESS, TOO_MUCH_FORCE, ChainResult, Limits, OnCall, OnStep, Player
 from planner.problem import ROBOT, Atom, goal_name, object_name
-from planner.recovery import Trail, back_off, tuck
+from planner.recovery import Idleness, Trail, back_off, tuck
 from planner.replanning import Action, Replanner
 from planner.sensed import SensedState
 from planner.state import OracleState, StateEstimate
@@ -169,9 +169,11 @@ class ClosedLoop:
             spec = self.specs[step.skill]
             parts = self.player.parts_of(spec, self.base_movement)
             self.trail.begin()
-            given_up = self.trail.stands_still if step.skill == "navigate" else lambda: self.state.wrong_in_hand
+            hand = Idleness(self.sim)
+            driving = step.skill == "navigate"
+            given_up = self.trail.stands_still if driving else lambda: self.state.wrong_in_hand or hand.too_long()
             ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
-            if step.skill == "navigate" and not ended:
+            if driving and not ended:
                 self.player.avoid_the_way()
             if self.result.steps < self.limits.episode and not self.player.too_much_force():
                 if self.state.has_to_let_go(step.skill):

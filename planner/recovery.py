@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hab.actions import ARM, BASE, GRIP, Action
 from hab.simulator import Simulator
 from planner.state import Senses
-from skills.skill import RESET_ARM_STEPS, towards_rest
+from skills.skill import towards_rest
 
 BACK_M, BACK_STEPS = 0.7, 120
 """Back off so far, for so long at most."""
@@ -20,10 +20,15 @@ TRAIL_STEP_M, TRAIL_LENGTH = 0.05, 60
 CAUGHT_STEPS, TURN_STEPS = 12, 20
 """A base that has not moved for so long turns for so long, to and fro in turn."""
 REACHED_M = 0.08
-
+TUCK_STEPS, TUCK_CAUGHT_STEPS, TUCK_RAD = 250, 25, 0.01
+"""The arm goes to rest for so long at most, and no longer than it comes so much nearer to it in so many steps."""
 
 STUCK_STEPS, STUCK_M = 150, 0.15
 """A drive that has not come so far in so long will not get anywhere."""
+IDLE_STEPS = 200
+"""A hand that has taken or let go of nothing for so long seldom will: of 368 calls of Pick that ran out of time (650
+steps), and 2,237 that did not, in training apartments, those that succeed had taken 188 steps or fewer in 98 of 100
+cases (docs/tried.md)."""
 
 
 class Trail:
@@ -60,6 +65,21 @@ class Trail:
         return points
 
 
+class Idleness:
+    """How long the hand has neither taken nor let go of anything, in one call of a skill that works with it."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self._senses, self._steps = Senses(sim), 0
+        self._held = self._senses.holds
+
+    def too_long(self) -> bool:
+        """Ask after each control step."""
+        holds = self._senses.holds
+        self._steps = self._steps + 1 if holds == self._held else 0
+        self._held = holds
+        return self._steps >= IDLE_STEPS
+
+
 def back_off(sim: Simulator, trail: Trail) -> Iterator[Action]:
     """Yield what drives the base back along its trail, whichever way it faces; it turns where it is caught."""
     senses, caught, side = Senses(sim), 0, 1.0
@@ -88,10 +108,14 @@ def back_off(sim: Simulator, trail: Trail) -> Iterator[Action]:
 
 
 def tuck(sim: Simulator) -> Iterator[Action]:
-    """Yield what brings the arm to rest while the base backs away slowly, for twice as long as the chain's reset."""
-    for _ in range(2 * RESET_ARM_STEPS):
-        if Senses(sim).arm_rests:
+    """Yield what brings the arm to rest while the base backs away slowly, until the arm is there or caught."""
+    senses, nearest, caught = Senses(sim), math.inf, 0
+    for _ in range(TUCK_STEPS):
+        if senses.arm_rests or caught >= TUCK_CAUGHT_STEPS:
             return
+        left = senses.arm_off_rest
+        caught = 0 if left < nearest - TUCK_RAD else caught + 1
+        nearest = left if caught == 0 else nearest
         yield {**towards_rest(sim), BASE: np.array((-0.15, 0.0), np.float32)}
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hab.episodes import Episode, Target
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, object_placed
 from hab.openings import handle_at
+from hab.robot import REST_Q
 from hab.scene import Articulation, Scene, Vec3
 from hab.simulator import Simulator
 from planner.look import Look
@@ -95,6 +96,11 @@ class Senses:
     def arm_rests(self) -> bool:
         """Whether the arm is at rest, by its joints."""
         return arm_rests(self._sim)
+
+    @property
+    def arm_off_rest(self) -> float:
+        """How far (rad) the joint that is farthest from its resting position is from it."""
+        return float(np.abs(REST_Q - self._sim.arm).max())
 
     def look(self) -> Look:
         """Look with the head's depth camera."""

@@ -220,8 +220,9 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         if "map" not in memory:
             memory["map"] = LaserMap(cls.map_room_m)
         drawn = memory["map"]
-        drawn.read(x, y, yaw, read["laser"], read["head_scan"])
-        ahead, left, _ = sensors.in_base_frame(RobotPose(sim), goal)
+        pose = RobotPose(sim)
+        drawn.read(x, y, yaw, read["laser"], read["head_scan"], pose.ee if sim.held else None)
+        ahead, left, _ = sensors.in_base_frame(pose, goal)
         return drawn.route(x, y, yaw, on_map(moved, ahead, left))
 
     # -- in a plan (docs/hab.md, "Planning"): for skills that plans are made of ----------------------------------------

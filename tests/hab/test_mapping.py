@@ -92,7 +92,7 @@ def test_the_look_ahead_ends_at_the_goal() -> None:
     assert told[-1] < min(LOOK_AHEAD_M)
 
 
-def test_what_the_hand_holds_is_no_obstacle() -> None:
+def test_what_the_resting_hand_holds_is_no_obstacle() -> None:
     """The head sees what hangs from the resting hand wherever the robot goes; a table top further ahead is one."""
     pitches = np.tile(robot.HEAD_SCAN_PITCHES_RAD, len(robot.HEAD_SCAN_YAWS_RAD))
     flat = 0.3
@@ -104,6 +104,22 @@ def test_what_the_hand_holds_is_no_obstacle() -> None:
         drawn.read(0.0, 0.0, 0.0, nothing, scan)
         told = drawn.route(0.0, 0.0, 0.0, (3.0, 0.0))
         assert told[-1] == pytest.approx(3.0, abs=0.15) if scan is held else told[-1] >= length
+
+
+@pytest.mark.parametrize(("off_m", "least_m", "most_m"), [(0.0, 2.9, 3.15), (0.6, 3.2, 4.0), (None, 3.2, 4.0)])
+def test_what_a_hand_farther_off_holds_is_none_either(off_m: float | None, least_m: float, most_m: float) -> None:
+    """The head sees a long box that hangs from a hand 0.9 m before the base, wherever the robot goes."""
+    pitches = np.tile(robot.HEAD_SCAN_PITCHES_RAD, len(robot.HEAD_SCAN_YAWS_RAD))
+    flat, low, high = 0.8, 0.75, 0.95
+    height = robot.HEAD_CAMERA_POS[2] + flat * np.tan(pitches)
+    straight = np.repeat(np.abs(robot.HEAD_SCAN_YAWS_RAD) < 0.15, len(robot.HEAD_SCAN_PITCHES_RAD))
+    met = straight & (height > low) & (height < high)
+    assert met.any()
+    scan = np.where(met, flat / np.cos(pitches) / robot.HEAD_SCAN_MAX_M, 1.0).astype(np.float32)
+    hand = None if off_m is None else (float(robot.HEAD_CAMERA_POS[0]) + flat, off_m, (low + high) / 2.0)
+    drawn = LaserMap(12.0)
+    drawn.read(0.0, 0.0, 0.0, np.ones(robot.LASER_RAYS, np.float32), scan, hand)
+    assert least_m < drawn.route(0.0, 0.0, 0.0, (3.0, 0.0))[-1] < most_m
 
 
 def test_rays_that_meet_the_robots_own_arm_tell_nothing() -> None:

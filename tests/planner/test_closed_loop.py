@@ -11,24 +11,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hab.actions import GRIP, Action
+from hab.actions import ARM, GRIP, Action
 from hab.episodes import Episode, load_scene, make_episode
 from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import OBJECTS
 from hab.openings import drawn_out, handle_at
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS
 from hab.scenario_env import MAX_STEPS
 from hab.scene import Scene
 from hab.simulator import Simulator
 from planner import closed_loop
 from planner.agent import Agent, chain_limits, load_policies, play_episode
 from planner.chain import ChainResult
-from planner.problem import object_name
-from planner.recovery import STUCK_STEPS, Trail, back_off
-from planner.sensed import SensedState, joint_of
+from planner.look import Look
+from planner.problem import goal_name, object_name
+from planner.recovery import IDLE_STEPS, STUCK_STEPS, TUCK_CAUGHT_STEPS, Idleness, Trail, back_off, tuck
+from planner.sensed import MISSES, SensedState, joint_of
 from planner.state import OracleState, Senses
 from planner.task_planner import PlanStep
-from skills.skill import Goal
+from skills.skill import RESET_ARM_STEPS, Goal, arm_rests
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 UNTOLD = ("stuck", "arm_out", "hard", "robot_at", "confirmed")
@@ -257,6 +259,41 @@ def test_what_is_held_by_its_top_is_not_another_thing() -> None:
     sim.close()
 
 
+@pytest.mark.parametrize(("beside_m", "mistaken"), [(0.1, True), (0.4, False)])
+def test_what_is_missed_may_have_been_taken_for_another(
+    beside_m: float, mistaken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One was taken so far from where the other is believed to lie, and that is not to be had there, again and again:
+    then the two had been confused. Nothing is seen all the while."""
+    monkeypatch.setattr(Senses, "look", lambda self: Look(np.zeros(len(HEAD_LOOK_DIRECTIONS)), self.base))
+    episode, sim = make_episode("tidy_house", "train", 0), MujocoSimulator()
+    sim.reset(episode)
+    state = SensedState(sim, episode, sim.scene)
+    one, other = (object_name(target) for target in episode.targets[:2])
+    source: tuple[float, float, float] = tuple(sim.ee_pos - (0.0, 0.0, 0.02))  # type: ignore[assignment]
+    place = (source[0] + beside_m, source[1], source[2])
+    state._lies(other, source, False)
+    state._lies(one, place, False)
+    assert not takes_another(sim, state, other, episode.targets[1].object)
+    state.update("pick", (other,), True)
+    put = other, goal_name(episode.targets[1])
+    state.begin("place", put)
+    state.watch()
+    sim._release()
+    state.update("place", put, True)
+    put_down = state.where[other]
+    for miss in range(MISSES):
+        for skill in ("navigate", "pick"):
+            assert state.where[one] == pytest.approx(place), miss
+            state.begin(skill, (one,))
+            state.update(skill, (one,), skill == "navigate")
+    state.begin("navigate", (one,))
+    state.update("navigate", (one,), True)
+    assert state.where[one] == pytest.approx(put_down if mistaken else place)
+    assert state.where[other] == pytest.approx(source if mistaken else put_down)
+    sim.close()
+
+
 def takes_another(sim: MujocoSimulator, state: SensedState, name: str, held: str) -> bool:
     """Whether the hand, sent for an object, has taken something for another one."""
     sim._release()
@@ -381,6 +418,32 @@ def test_a_base_that_gets_nowhere_is_noticed() -> None:
         assert not trail.stands_still()
 
 
+def test_a_hand_that_gets_nowhere_is_noticed() -> None:
+    """Neither taking nor letting go of anything; both begin the wait anew."""
+    sim, episode = MujocoSimulator(), make_episode("tidy_house", "train", 5)
+    sim.reset(episode)
+    hand = Idleness(sim)
+    assert [hand.too_long() for _ in range(IDLE_STEPS)].index(True) == IDLE_STEPS - 1
+    for change in (lambda: sim.hold(episode.targets[0].object), sim._release):
+        change()
+        assert [hand.too_long() for _ in range(IDLE_STEPS + 1)].index(True) == IDLE_STEPS
+    sim.close()
+
+
+def test_an_arm_far_from_rest_gets_there_at_one_go_unless_it_is_caught() -> None:
+    sim = MujocoSimulator()
+    sim.reset(make_episode("tidy_house", "train", 5))
+    for _ in range(3 * RESET_ARM_STEPS):
+        sim.step({ARM: np.array((1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), np.float32)})
+    assert sum(1 for _ in tuck(sim)) == TUCK_CAUGHT_STEPS + 1  # an arm that nobody moves
+    steps = 0
+    for action in tuck(sim):
+        sim.step(action)
+        steps += 1
+    assert arm_rests(sim) and steps > 2 * RESET_ARM_STEPS
+    sim.close()
+
+
 def test_a_drive_that_stops_elsewhere_is_not_made_for_ever() -> None:
     class Stops:
         """Stops where it stands."""
@@ -400,6 +463,22 @@ def test_a_drive_that_stops_elsewhere_is_not_made_for_ever() -> None:
     drives = [row.action for row in result.trace if row.skill == "navigate"]
     assert len(drives) > 10
     assert all(len(set(drives[k : k + 3])) > 1 for k in range(len(drives) - 2))
+
+
+def test_a_pick_that_takes_nothing_is_given_up() -> None:
+    class Idle:
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            pass
+
+        def act(self, sim: Simulator) -> Action:
+            return {}
+
+    agent, sim = Agent("oracle", replan="sensed"), MujocoSimulator()
+    policies: Any = {**load_policies(agent, "tidy_house"), "pick": Idle()}
+    result = play_episode(sim, make_episode("tidy_house", "train", 0), agent, policies, chain_limits(1500, {}))
+    sim.close()
+    took = [row.end_step - row.start_step for row in result.trace[:-1] if row.skill == "pick"]
+    assert took and all(IDLE_STEPS <= steps <= IDLE_STEPS + RESET_ARM_STEPS for steps in took)
 
 
 def test_where_a_drive_gets_stuck_the_map_says_so() -> None:
