@@ -180,7 +180,17 @@ def play_episode(
     specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
     if agent.replan:
         return ClosedLoop(
-            sim, episode, policies, specs, limits, agent.replan, agent.stop_mask, on_step, agent.skill_nav, on_call
+            sim,
+            episode,
+            policies,
+            specs,
+            limits,
+            agent.replan,
+            agent.stop_mask,
+            on_step,
+            agent.skill_nav,
+            on_call,
+            patient=agent.skills == "oracle",
         ).run()
     steps = steps_of(agent, episode, sim.scene)
     return run_chain(sim, episode, steps, policies, specs, limits, agent.stop_mask, on_step, agent.skill_nav, on_call)

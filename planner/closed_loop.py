@@ -50,11 +50,13 @@ class ClosedLoop:
         on_step: OnStep | None = None,
         base_movement: bool = True,
         on_call: OnCall | None = None,
+        patient: bool = False,
     ) -> None:
         """`sim` stands at the episode's start; `policies` and `specs` are by skill; `estimate` is one of
-        `planner.state.STATES`; `base_movement`: manipulation skills may drive; the hooks are the chain's."""
+        `planner.state.STATES`; `base_movement`: manipulation skills may drive; the hooks are the chain's; `patient`:
+        skills have all their time though the hand takes nothing, as oracles need."""
         self.sim, self.episode, self.policies, self.specs, self.limits = sim, episode, policies, specs, limits
-        self.base_movement, self.on_call = base_movement, on_call
+        self.base_movement, self.on_call, self.patient = base_movement, on_call, patient
         self.result = ChainResult([False] * (2 * len(episode.targets)))
         self.trail, self.calls = Trail(), 0
         self.state: StateEstimate = (OracleState if estimate == "oracle" else SensedState)(sim, episode, sim.scene)
@@ -169,9 +171,11 @@ class ClosedLoop:
             spec = self.specs[step.skill]
             parts = self.player.parts_of(spec, self.base_movement)
             self.trail.begin()
-            hand = Idleness(self.sim)
-            driving = step.skill == "navigate"
-            given_up = self.trail.stands_still if driving else lambda: self.state.wrong_in_hand or hand.too_long()
+            driving, in_vain = (
+                step.skill == "navigate",
+                (lambda: False) if self.patient else Idleness(self.sim).too_long,
+            )
+            given_up = self.trail.stands_still if driving else lambda: self.state.wrong_in_hand or in_vain()
             ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
             if driving and not ended:
                 self.player.avoid_the_way()

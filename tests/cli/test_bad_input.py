@@ -156,9 +156,13 @@ def test_an_unknown_mujoco_gl_is_one_line(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "said"), [("glfw", "tried glfw"), ("disable", "switches rendering off"), ("off", "MUJOCO_GL=off")]
+    ("variable", "said", "arguments"),
+    [
+        ("glfw", "tried glfw", ["render", "tidy_house"]),
+        ("disable", "switches rendering off", ["eval", "pick", "--video", "1"]),
+        ("off", "MUJOCO_GL=off", ["render", "tidy_house"]),
+    ],
 )
-@pytest.mark.parametrize("arguments", [["render", "tidy_house"], ["eval", "pick", "--video", "1"]])
 def test_a_back_end_that_does_not_work_is_one_line(variable: str, said: str, arguments: list[str]) -> None:
     """GLFW warns on stderr of the display it does not find."""
     done = in_its_own_process(*arguments, MUJOCO_GL=variable)

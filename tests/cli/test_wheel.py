@@ -35,7 +35,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("arguments", "said"),
     [
         (["doctor"], "mujoco: works"),
-        (["eval", "pick", "--episodes", "1"], "pick"),
+        pytest.param(["eval", "pick", "--episodes", "1"], "pick", marks=pytest.mark.slow),
         (["eval", "tidy_house", "--episodes", "1", "--replan", "sensed", "chain.episode_steps=60"], "whole task"),
         (["train-skill", "--help"], "--resume"),
     ],
