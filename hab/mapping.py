@@ -1,4 +1,5 @@
-"""The way to a goal on a map that the robot draws as it goes: from its range sensors and its odometry, nothing else."""
+"""The way to a goal on a map that the robot draws as it goes: from its range sensors, its odometry and, if its hand holds
+something, where that is; nothing else."""
 
 from __future__ import annotations
 
@@ -38,6 +39,7 @@ ROUTE_SIZE = 2 * len(LOOK_AHEAD_M) + 1
 
 
 NO_HAND = (math.inf, math.inf, math.inf)
+"""Where a hand is that holds nothing."""
 
 
 def _disc(radius_m: float) -> NDArray[np.intp]:
@@ -107,7 +109,7 @@ class LaserMap:
         """Draw what the laser and the head (ranges as in sensors.py) see from a pose (m, rad, the map's frame), if it
         is not where they were read last.
 
-        hand: the end-effector (base frame, m) if it holds anything, which is not drawn.
+        hand: the end-effector (base frame, m) if it holds anything: what the head sees there is not drawn.
         """
         if math.dist((x, y), self._pose[:2]) < MOVED_M and abs(yaw - self._pose[2]) < TURNED_RAD:
             return

@@ -47,8 +47,6 @@ KNOWN_M = 0.025
 """What is so near to something that was seen before is an edge of that."""
 BESIDE_M = 0.08
 """What is so near to where something else lies is that."""
-FOOT_M = 0.25
-"""A foot of a stool is so long, and looks like another thing from another side."""
 TOUCHING_M = 0.05
 """Points so near each other are of one thing, …"""
 APART_M = 0.03
@@ -186,24 +184,6 @@ def located(look: Look, place: Vec3, surface_m: float, height_m: float, half: Ve
     return None
 
 
-def alike(
-    look: Look,
-    near: tuple[float, float],
-    surface_m: float,
-    height_m: float,
-    half: Vec3,
-    within_m: float,
-    besides: Sequence[Vec3],
-) -> list[Vec3]:
-    """Return the middles (m, world) of the things on a surface that might be an object, the nearest to x, y first.
-
-    besides: where there is something else.
-    """
-    things = [t for t in _on(look, near, surface_m, within_m) if _fits(t, look, surface_m, height_m, half)]
-    middles = [_middle(thing, look, surface_m) for thing in things]
-    return sorted((m for m in middles if _is_apart(m, besides)), key=lambda middle: math.dist(middle[:2], near))
-
-
 def fell(before: Look, after: Look, near: tuple[float, float], half: Vec3, besides: Sequence[Vec3] = ()) -> Vec3 | None:
     """Return the middle (m, world) of what lies on the floor near x, y and did not before; None if nothing is seen that
     might be an object of those half sizes (m). (What else is new is the side of some furniture, not seen before.)
@@ -214,18 +194,15 @@ def fell(before: Look, after: Look, near: tuple[float, float], half: Vec3, besid
     return _largest([thing for thing in things if _might_be(thing, half)], after, 0.0)
 
 
-def fallen(look: Look, near: tuple[float, float], half: Vec3, vain: Sequence[Vec3] = ()) -> Vec3 | None:
+def fallen(look: Look, near: tuple[float, float], half: Vec3) -> Vec3 | None:
     """Return the middle (m, world) of what lies on the floor nearest to x, y; None if nothing is seen that might be an
-    object of those half sizes (m), whichever side it lies on.
-
-    vain: where something is seen that is none.
-    """
+    object of those half sizes (m), whichever side it lies on."""
     seen = look.points()
     seen = seen[(seen[:, 2] > ON_M) & (np.hypot(*(seen[:, :2] - near).T) < ROLLED_M + LONGEST_M)]
     things = _things(seen[_low(seen, 2.0 * max(half) + LARGER_M)])
     things = [thing for thing in things if _might_be(thing, half) and not _is_overhung(thing, look)]
     middles = [_middle(thing, look, 0.0) for thing in things]
-    there = [m for m in middles if math.dist(m[:2], near) < ROLLED_M and _is_apart(m, vain, FOOT_M)]
+    there = [middle for middle in middles if math.dist(middle[:2], near) < ROLLED_M]
     return min(there, key=lambda middle: math.dist(middle[:2], near), default=None)
 
 
@@ -327,8 +304,8 @@ def _no_larger(thing: NDArray[np.float64], surface_m: float, height_m: float, ha
     return wide < 2.0 * math.hypot(middle, longest) + LARGER_M and top < height_m + TALLER_M
 
 
-def _is_apart(middle: Vec3, others: Sequence[Vec3], by_m: float = BESIDE_M) -> bool:
-    return all(math.dist(middle[:2], other[:2]) > by_m for other in others)
+def _is_apart(middle: Vec3, others: Sequence[Vec3]) -> bool:
+    return all(math.dist(middle[:2], other[:2]) > BESIDE_M for other in others)
 
 
 def _low(points: NDArray[np.float64], up_to_m: float) -> NDArray[np.bool_]:

@@ -20,14 +20,16 @@ TRAIL_STEP_M, TRAIL_LENGTH = 0.05, 60
 CAUGHT_STEPS, TURN_STEPS = 12, 20
 """A base that has not moved for so long turns for so long, to and fro in turn."""
 REACHED_M = 0.08
-TUCK_STEPS, TUCK_CAUGHT_STEPS, TUCK_RAD = 250, 25, 0.01
-"""The arm goes to rest for so long at most, and no longer than it comes so much nearer to it in so many steps."""
+TUCK_STEPS, TUCK_BACK_STEPS = 250, 100
+"""The arm goes to rest for so long at most, and the base backs away meanwhile for so long, …"""
+TUCK_CAUGHT_STEPS, TUCK_RAD = 25, 0.01
+"""… unless the arm does not come so much nearer to rest in so many steps."""
 
 STUCK_STEPS, STUCK_M = 150, 0.15
 """A drive that has not come so far in so long will not get anywhere."""
 IDLE_STEPS = 200
-"""A hand that has taken or let go of nothing for so long seldom will: of 1,348 calls of Pick that succeeded in training
-apartments 98 of 100 had taken 188 steps or fewer (docs/tried.md)."""
+"""A hand that has taken or let go of nothing for so long seldom will: of 1,348 calls of Pick and 1,149 of Place that
+succeeded in training apartments 98 of 100 had taken 188 and 173 steps or fewer, all told (docs/tried.md)."""
 
 
 class Trail:
@@ -107,15 +109,16 @@ def back_off(sim: Simulator, trail: Trail) -> Iterator[Action]:
 
 
 def tuck(sim: Simulator) -> Iterator[Action]:
-    """Yield what brings the arm to rest while the base backs away slowly, until the arm is there or caught."""
+    """Yield what brings the arm to rest while the base backs away slowly, by half a metre at most, until the arm is
+    there or caught."""
     senses, nearest, caught = Senses(sim), math.inf, 0
-    for _ in range(TUCK_STEPS):
+    for step in range(TUCK_STEPS):
         if senses.arm_rests or caught >= TUCK_CAUGHT_STEPS:
             return
         left = senses.arm_off_rest
         caught = 0 if left < nearest - TUCK_RAD else caught + 1
         nearest = left if caught == 0 else nearest
-        yield {**towards_rest(sim), BASE: np.array((-0.15, 0.0), np.float32)}
+        yield {**towards_rest(sim), BASE: np.array((-0.15 if step < TUCK_BACK_STEPS else 0.0, 0.0), np.float32)}
 
 
 def _drive(sim: Simulator, forward: float, turn: float) -> Action:

@@ -15,7 +15,7 @@ from hab.objects import object_model
 from hab.openings import drawn_out, rotated
 from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
 from hab.simulator import Simulator
-from planner.look import FOOT_M, FREE_M, NEAR_M, Look, alike, appeared, fallen, fell, joint_seen, located
+from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_seen, located
 from planner.problem import door_atom, goal_name, is_open
 from planner.state import CommonState
 
@@ -51,12 +51,6 @@ SEEKS = 3
 """So often Pick tries where what is lost was last believed to lie, when all else is done."""
 REFUSALS = 3
 """… unless that has been thought so often since it was taken to lie there: then the object has been moved."""
-MISSES = 2
-"""So often Pick tries where an object is believed to lie before that is doubted, …"""
-TRIED_M = 0.05
-"""… or so near to that."""
-TAKEN_BESIDE_M = 0.15
-"""What was taken from so near to an object may have been that."""
 UNSURE_M = 0.03
 """What lies so near the edge of what counts as placed is rather placed again."""
 DISTURBED_M = 0.35
@@ -108,10 +102,6 @@ class SensedState(CommonState):
         """Of what holds an object or its goal."""
         self._seen_doors = set[str]()
         """Of these, which have been in view since the last call."""
-        self._vain: dict[str, list[Vec3]] = {}
-        """Where Pick has tried for an object in vain since it was held last (m, world), every call; …"""
-        self._taken_from: dict[str, Vec3] = {}
-        """… and where objects were taken from."""
         self._met: dict[str, Memory] = {}
         """By object, what was in view when it was seen last where it was believed to lie."""
         self._empty: dict[str, Memory] = {}
@@ -138,8 +128,6 @@ class SensedState(CommonState):
                 self._refused[self._about] = self._refused.get(self._about, 0) + 1
                 return
             self._carried, self._from = self._about, self.where[self._about]
-            self._vain.pop(self._about, None)
-            self._taken_from[self._about] = self._from
             offset = axes.T @ (np.asarray(self.where[self._about]) - hand)
             self._offset = np.array([IN_HAND_M, 0.0, 0.0]) if another else offset
         self._gripped, self._left = hand, hand + axes @ self._offset
@@ -181,7 +169,6 @@ class SensedState(CommonState):
             self._let_go_of(self._carried)
         elif skill == "pick":
             self._missed = self._about
-            self._vain.setdefault(self._about, []).append(self.where[self._about])
             if self.where[self._about][2] < LOWEST_M:
                 self._fallen[self._about] = 0  # it may have rolled on
         if skill in ("open_cabinet", "open_fridge") and self._gripped is not None:
@@ -195,7 +182,6 @@ class SensedState(CommonState):
         came_for = arguments[0] if skill == "navigate" and ended else ""
         if came_for in self.where and came_for != self._carried:
             self._look_where_it_was(came_for)
-            self._look_elsewhere(came_for)
         self._look_for_fallen()
         self._stands(skill, arguments, ended and not self._seeks(came_for))
 
@@ -279,34 +265,6 @@ class SensedState(CommonState):
             self._stood[name] = place, self._surface_m[name]
             self._lies(name, (x, y, ON_FLOOR_M), False)
 
-    def _look_elsewhere(self, name: str) -> None:
-        """Navigate has come for what Pick has missed there again and again: what was taken from beside or below it may
-        have been that; or else, if nothing is seen in its place, it is what might be it nearby; or it has fallen."""
-        place, tried = self.where[name], self._vain.get(name, [])
-        misses = sum(math.dist(place, there) < TRIED_M for there in tried)
-        if misses < MISSES or place[2] < LOWEST_M:
-            return
-        for other, source in self._taken_from.items():
-            fell_there = source[2] < LOWEST_M and math.dist(source[:2], place[:2]) < NEAR_M
-            if other not in (name, self._carried) and (fell_there or math.dist(source, place) < TAKEN_BESIDE_M):
-                self._mistook(name, other)
-                return
-        if self._look().beyond(np.array([place]))[0] > FREE_M:
-            besides = [*tried, *(at for other, at in self.where.items() if other != name)]
-            near = alike(self._look(), place[:2], *self._measures(name), NEAR_M, besides)
-            if near:
-                self._lies(name, near[0], self._at_goal(name, near[0]))
-                return
-        if misses >= 2 * MISSES:
-            self._fell(name)
-
-    def _mistook(self, name: str, other: str) -> None:
-        """Take what was brought away as another object to have been this one; that is still where it was."""
-        there, source = self.where[other], self._taken_from.pop(other)
-        self._surface_m[name], self._surface_m[other] = self._surface_m[other], self._surface_m[name]
-        self._lies(name, there, self._at_goal(name, there))
-        self._lies(other, source, self._at_goal(other, source))
-
     def _look_about(self) -> None:
         """An object on open furniture is seen where it was believed to lie, or shifted a little; if that place is
         empty, it lies where something has appeared since, beside or below."""
@@ -370,9 +328,7 @@ class SensedState(CommonState):
     def _look_for_fallen(self) -> None:
         """Correct where objects lie that have fallen to the floor, once the head's camera sees them."""
         for name in sorted(self._fallen):
-            tried = [place for place in self._vain.get(name, []) if place[2] < LOWEST_M]
-            vain = [a for a in tried if sum(math.dist(a, b) < FOOT_M for b in tried) >= MISSES]
-            if (at := fallen(self._look(), self.where[name][:2], self._half(name), vain)) is not None:
+            if (at := fallen(self._look(), self.where[name][:2], self._half(name))) is not None:
                 self.where[name] = at
                 del self._fallen[name]
                 self._set(("lost", name), False)

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from hab.episodes import Episode, Target
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, object_placed
 from hab.openings import handle_at
-from hab.robot import REST_Q
 from hab.scene import Articulation, Scene, Vec3
 from hab.simulator import Simulator
 from planner.look import Look
 from planner.problem import ROBOT, Atom, door_atom, goal_name, initial_atoms, is_open, object_name
-from skills.skill import arm_rests
+from skills.skill import arm_off_rest, arm_rests
 
 ARRIVED_M, ARRIVED_RAD = NAV_DISTANCE_M + 0.5, NAV_ANGLE_RAD + 0.35
 """Where Navigate is taken to have arrived: it stops where the next skill can do with a little more."""
@@ -100,7 +99,7 @@ class Senses:
     @property
     def arm_off_rest(self) -> float:
         """How far (rad) the joint that is farthest from its resting position is from it."""
-        return float(np.abs(REST_Q - self._sim.arm).max())
+        return arm_off_rest(self._sim)
 
     def look(self) -> Look:
         """Look with the head's depth camera."""

@@ -105,9 +105,14 @@ def taken_at(sim: Simulator, told: Vec3) -> Vec3 | None:
     return (x, y, z) if math.hypot(x, y, z) < TAKEN_MAX_M else None
 
 
+def arm_off_rest(sim: Simulator) -> float:
+    """Return how far (rad) the joint that is farthest from its resting position is from it."""
+    return float(np.abs(REST_Q - sim.arm).max())
+
+
 def arm_rests(sim: Simulator) -> bool:
     """Whether the arm is in its resting pose."""
-    return bool(np.abs(REST_Q - sim.arm).max() < RESET_ARM_TOLERANCE_RAD)
+    return arm_off_rest(sim) < RESET_ARM_TOLERANCE_RAD
 
 
 def towards_rest(sim: Simulator) -> Action:

@@ -215,7 +215,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         cls, sim: Simulator, goal: NDArray[np.float64], read: Observation, memory: CallMemory
     ) -> NDArray[np.float32]:
         """Return the way to a goal (3,) on the map of all that laser and head have seen since the memory began, by
-        odometry."""
+        odometry, but for what the hand holds, by its joints."""
         x, y, yaw = moved = odometry(sim, memory)
         if "map" not in memory:
             memory["map"] = LaserMap(cls.map_room_m)
