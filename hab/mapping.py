@@ -1,5 +1,5 @@
-"""The way to a goal on a map that the robot draws as it goes: from its range sensors, its odometry and, if its hand holds
-something, where that is; nothing else."""
+"""The way to a goal on a map that the robot draws as it goes: from its range sensors, its odometry and where its hand
+is, if that holds anything; nothing else."""
 
 from __future__ import annotations
 
