@@ -13,16 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hab import robot
+from hab.actions import ARM, GRIP
 from hab.arm import resting_near
 from hab.episodes import lies_on, load_grid, load_scene, make_episode, scene_seed
-from hab.mapping import LaserMap
+from hab.mapping import CELL_M, CELLS, LaserMap
 from hab.measures import ee_in_base
 from hab.mujoco.simulator import MujocoSimulator
 from hab.observation_sets import CRITIC_KEYS, OBSERVATION_SETS
 from hab.openings import against_wall, grid_with_openings, opened_boxes, rotated
+from hab.sensors import RobotPose
 from skills import TASKS, make_env
 from skills.articulated import ArticulatedState, handle_reward, state_reward
-from skills.navigate import FloorDistance, NavigateState, spl, turn_reward
+from skills.navigate import FloorDistance, Navigate, NavigateState, spl, turn_reward
 from skills.oracle import make_oracle
 from skills.pick import PickState, dropped, pick_reward, reach_reward, wrong_object
 from skills.pick import rest_reward as pick_rest_reward
@@ -667,6 +669,25 @@ def test_the_way_is_told_by_sensors_alone() -> None:
     distance, right = read["goal_to_agent_gps_compass"].tolist()
     goal = distance * math.cos(-right), distance * math.sin(-right)
     np.testing.assert_allclose(drawn.route(0.0, 0.0, 0.0, goal), read["route"], atol=1e-6)
+
+
+@pytest.mark.parametrize("index", [3, 4])
+def test_a_load_is_not_drawn_into_the_map(index: int) -> None:
+    """A cracker box that hangs from an arm half unfolded, in free space, wherever the robot stands."""
+    episode, sim = make_episode("tidy_house", "train", index), MujocoSimulator()
+    sim.reset(episode)
+    sim.hold(next(name for name in episode.objects if name.startswith("003_cracker_box")))
+    for _ in range(40):
+        sim.step({ARM: np.eye(7, dtype=np.float32)[1], GRIP: np.ones(1, np.float32)})
+    memory: dict[str, Any] = {}
+    read = Navigate.observe(sim, "laser+map", np.array([episode.targets[0].start_pos]), memory)
+    unaware = LaserMap(12.0)
+    unaware.read(0.0, 0.0, 0.0, read["laser"], read["head_scan"])
+    x, y, _ = RobotPose(sim).ee
+    cells = (np.mgrid[:CELLS, :CELLS] - CELLS // 2 + 0.5) * CELL_M
+    about = np.hypot(cells[0] - x, cells[1] - y) < 0.2
+    assert (unaware._seen & about).any() and not (memory["map"]._seen & about).any()
+    sim.close()
 
 
 @pytest.mark.parametrize("base_movement", [True, False])
