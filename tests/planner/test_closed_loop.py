@@ -81,7 +81,7 @@ def test_what_is_sensed_is_what_is(scenario: str, index: int, monkeypatch: pytes
 
 def test_senses_tell_nothing_of_objects() -> None:
     told = {name for name in dir(Senses) if not name.startswith("_")}
-    assert told == {"holds", "base", "hand", "hand_axes", "arm_rests", "look"}
+    assert told == {"holds", "base", "hand", "hand_axes", "arm_rests", "arm_off_rest", "look"}
 
 
 def test_the_same_episode_is_played_the_same_way() -> None:
