@@ -436,6 +436,7 @@ def wait_for_rows(process: subprocess.Popen[str], folder: Path, rows: int = 1) -
 # -- several processes, and Hydra's way of starting --------------------------------------------------------------------
 
 
+@pytest.mark.slow  # tests/ver_core/test_distributed.py has two processes in any case
 def test_two_processes_under_torchrun(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     printed = finish(

@@ -31,11 +31,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
+@pytest.mark.slow  # numba compiles everything anew there; tests/test_packaging.py looks into the wheel in any case
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["doctor"], "mujoco: works"),
-        pytest.param(["eval", "pick", "--episodes", "1"], "pick", marks=pytest.mark.slow),
+        (["eval", "pick", "--episodes", "1"], "pick"),
         (["eval", "tidy_house", "--episodes", "1", "--replan", "sensed", "chain.episode_steps=60"], "whole task"),
         (["train-skill", "--help"], "--resume"),
     ],

@@ -142,7 +142,7 @@ def test_a_drawer_that_was_shut_again_is_opened_again(play: Any) -> None:
     assert success and placed == 2 and anew > 0
 
 
-@pytest.mark.parametrize("replan", ["sensed", "oracle"])
+@pytest.mark.parametrize("replan", ["sensed", pytest.param("oracle", marks=pytest.mark.slow)])
 def test_a_fridge_that_is_shut_although_it_should_be_open_is_opened(replan: str) -> None:
     """As a robot leaves it that leans on its door: what is told of the episode is then wrong."""
     agent, sim = Agent("oracle", replan=replan), MujocoSimulator()
