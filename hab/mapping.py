@@ -31,15 +31,13 @@ HAND_M, HAND_LOW_M = 0.8, 0.6
 """So near and so high it is what the resting hand holds, …"""
 HELD_M = 0.25
 """… and so is what is so near to a hand that holds anything."""
+NO_HAND = (math.inf, math.inf, math.inf)
+"""Where a hand is that holds nothing."""
 PLAN_EVERY = 3
 """Readings from one plan to the next."""
 MOVED_M, TURNED_RAD = 0.01, 0.02
 LOOK_AHEAD_M = (0.5, 1.2)
 ROUTE_SIZE = 2 * len(LOOK_AHEAD_M) + 1
-
-
-NO_HAND = (math.inf, math.inf, math.inf)
-"""Where a hand is that holds nothing."""
 
 
 def _disc(radius_m: float) -> NDArray[np.intp]:

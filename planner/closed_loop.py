@@ -8,7 +8,7 @@ out, or when no plan is left.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from hab.episodes import Episode, Target, lies_on
@@ -171,13 +171,9 @@ class ClosedLoop:
             spec = self.specs[step.skill]
             parts = self.player.parts_of(spec, self.base_movement)
             self.trail.begin()
-            driving, in_vain = (
-                step.skill == "navigate",
-                (lambda: False) if self.patient else Idleness(self.sim).too_long,
-            )
-            given_up = self.trail.stands_still if driving else lambda: self.state.wrong_in_hand or in_vain()
+            given_up = self._given_up(step.skill)
             ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
-            if driving and not ended:
+            if step.skill == "navigate" and not ended:
                 self.player.avoid_the_way()
             if self.result.steps < self.limits.episode and not self.player.too_much_force():
                 if self.state.has_to_let_go(step.skill):
@@ -199,6 +195,13 @@ class ClosedLoop:
             begun, self.calls, step, outcome, reason, attempt=attempt, missing=missing, found=instead, why=why
         )
         self.calls += 1
+
+    def _given_up(self, skill: str) -> Callable[[], bool]:
+        """Return what tells, asked after each control step of a call that begins now, that it will come to nothing."""
+        if skill == "navigate":
+            return self.trail.stands_still
+        hand = Idleness(self.sim)
+        return lambda: self.state.wrong_in_hand or (not self.patient and hand.too_long())
 
     def _take_note(self, action: Action, as_expected: bool) -> None:
         """Count failures by object, and recoveries that have not helped."""

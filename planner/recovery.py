@@ -116,8 +116,10 @@ def tuck(sim: Simulator) -> Iterator[Action]:
         if senses.arm_rests or caught >= TUCK_CAUGHT_STEPS:
             return
         left = senses.arm_off_rest
-        caught = 0 if left < nearest - TUCK_RAD else caught + 1
-        nearest = left if caught == 0 else nearest
+        if left < nearest - TUCK_RAD:
+            nearest, caught = left, 0
+        else:
+            caught += 1
         yield {**towards_rest(sim), BASE: np.array((-0.15 if step < TUCK_BACK_STEPS else 0.0, 0.0), np.float32)}
 
 

@@ -155,12 +155,18 @@ def test_an_unknown_mujoco_gl_is_one_line(arguments: list[str]) -> None:
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "MUJOCO_GL=foo: unset it" in done.stderr
 
 
+RENDER, FILMED = ["render", "tidy_house"], ["eval", "pick", "--video", "1"]
+
+
 @pytest.mark.parametrize(
     ("variable", "said", "arguments"),
     [
-        ("glfw", "tried glfw", ["render", "tidy_house"]),
-        ("disable", "switches rendering off", ["eval", "pick", "--video", "1"]),
-        ("off", "MUJOCO_GL=off", ["render", "tidy_house"]),
+        ("glfw", "tried glfw", RENDER),
+        ("disable", "switches rendering off", FILMED),
+        ("off", "MUJOCO_GL=off", RENDER),
+        pytest.param("glfw", "tried glfw", FILMED, marks=pytest.mark.slow),
+        pytest.param("disable", "switches rendering off", RENDER, marks=pytest.mark.slow),
+        pytest.param("off", "MUJOCO_GL=off", FILMED, marks=pytest.mark.slow),
     ],
 )
 def test_a_back_end_that_does_not_work_is_one_line(variable: str, said: str, arguments: list[str]) -> None:
