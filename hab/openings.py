@@ -67,6 +67,17 @@ def handle_at(articulation: Articulation, position: float) -> Vec3:
     return link_to_world(articulation, position, articulation.handle_pos)
 
 
+def joint_of(articulation: Articulation, hand: Vec3) -> float:
+    """Return the position (m or rad) of a joint whose handle is where the hand is (m, world)."""
+    local = rotated(-articulation.yaw, np.asarray(hand[:2]) - np.asarray(articulation.pos[:2]))
+    if articulation.kind != "fridge":
+        return max(0.0, float(local[0]) - articulation.handle_pos[0])
+    anchor = np.asarray(articulation.anchor[:2])
+    shut, now = np.asarray(articulation.handle_pos[:2]) - anchor, local - anchor
+    turned = math.atan2(now[1], now[0]) - math.atan2(shut[1], shut[0])
+    return max(0.0, math.remainder(turned, math.tau) * math.copysign(1.0, articulation.axis[2]))
+
+
 def drawn_out(articulation: Articulation, position: float, point: Vec3) -> Vec3:
     """Return where a point of the world (m) has got to, if it came along with a drawer; a fridge's content stays."""
     if articulation.kind == "fridge":

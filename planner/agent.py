@@ -178,6 +178,7 @@ def play_episode(
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
     specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
+    scripted = agent.skills == "oracle"
     if agent.replan:
         return ClosedLoop(
             sim,
@@ -190,10 +191,12 @@ def play_episode(
             on_step,
             agent.skill_nav,
             on_call,
-            patient=agent.skills == "oracle",
+            scripted,
         ).run()
     steps = steps_of(agent, episode, sim.scene)
-    return run_chain(sim, episode, steps, policies, specs, limits, agent.stop_mask, on_step, agent.skill_nav, on_call)
+    return run_chain(
+        sim, episode, steps, policies, specs, limits, agent.stop_mask, on_step, agent.skill_nav, on_call, scripted
+    )
 
 
 def play_skill(

@@ -19,14 +19,21 @@ import numpy as np
 from hab.actions import BASE, GRIP, STOP, Action
 from hab.episodes import Episode
 from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
-from hab.scene import Vec3
+from hab.openings import drawn_out, joint_of
+from hab.scene import DRAWER_OPEN_M, Vec3
 from hab.simulator import Simulator
+from planner.problem import is_open
 from planner.task_planner import PlanStep
 from skills import always_drives
 from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
 
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
+BEFORE_FRONT_M = (1.8, 1.6, 1.4, 1.2)
+"""So far before a handle, the first where the base may stand, Navigate passes on its way there: from beside it the arm
+does not get hold of it."""
+PASSED_M = 0.9
+"""Where Navigate has passed a place."""
 
 SUCCESS = "success"
 TOO_MUCH_FORCE = "excessive force"
@@ -109,16 +116,18 @@ def run_chain(
     on_step: OnStep | None = None,
     base_movement: bool = True,
     on_call: OnCall | None = None,
+    scripted: bool = False,
 ) -> ChainResult:
     """Play `plan` from the simulator's present state (the episode's start) to its end or first missed interaction.
 
-    `base_movement`: whether the manipulation skills may drive.
+    `base_movement`: whether the manipulation skills may drive; `scripted`: as `Player` has it.
     """
     names = [name for step in plan for name in (step.on_the_way, step.interaction) if name]
     result = ChainResult([False] * len(names))
-    chain = Player(sim, limits, stop_mask, on_step, result, ForceSum(sim))
+    chain = Player(sim, limits, stop_mask, on_step, result, ForceSum(sim), scripted)
     carried = ""
-    for stage, step in enumerate(plan):
+    for stage, planned in enumerate(plan):
+        step = chain.as_drawn(planned, episode)
         if on_call is not None:
             on_call(f"{stage + 1}/{len(plan)}", step)
         begun = chain.begin(step)
@@ -177,6 +186,8 @@ class Player:
     on_step: OnStep | None
     result: ChainResult
     force: ForceSum
+    scripted: bool = False
+    """Whether skills are oracles, which see for themselves where a front looks."""
     _held: str = ""
     _taken: Vec3 | None = None
     """Of `_held`, as `Goal.taken` has it."""
@@ -184,6 +195,8 @@ class Player:
     """Where Pick, if that is being played, was told that its object lies."""
     _map: dict[str, Any] = field(default_factory=dict)
     """What Navigate has drawn in this episode."""
+    _drawn: dict[str, float] = field(default_factory=dict)
+    """How far drawers have been drawn out (m), as the hand tells that had their handle last."""
 
     def begin(self, step: PlanStep) -> Begun:
         """Take note of where a call begins."""
@@ -226,21 +239,52 @@ class Player:
             goal = replace(goal, taken=self._taken)
         elif step.skill == "navigate":
             goal = replace(goal, map=self._map)
-        policy.reset(sim, goal)
+        passing = self._on_the_way(step)
+        policy.reset(sim, goal if passing is None else replace(goal, position=passing))
         start = ee_in_base(sim)
         while self.result.steps < deadline:
             action = spec.heeded(sim, goal, own_parts(policy.act(sim), parts, sim.held != ""))
-            if self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M:
+            masked = self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M
+            if masked or passing is not None:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
             self._advance(stage, action)
+            if step.skill == "open_cabinet" and sim.held == goal.articulation:
+                self._drawn[sim.held] = joint_of(sim.scene.articulation(sim.held), tuple(sim.ee_pos.tolist()))
             if self.too_much_force() or given_up():
                 return False, progress.grasped
+            if passing is not None and planar_distance(sim, passing) < PASSED_M:
+                passing = None
+                policy.reset(sim, goal)
             progress.steps += 1
             progress.grasped |= sim.held != ""
             progress.left_start |= math.dist(ee_in_base(sim), start) > START_ZONE_M
             if spec.ended(sim, goal, action, progress):
                 return True, progress.grasped
         return False, progress.grasped
+
+    def as_drawn(self, step: PlanStep, episode: Episode) -> PlanStep:
+        """Return a step of a plan with what lies in a drawer where that came along to: by the hand that has drawn it,
+        while the plan takes it to be drawn as far as Open Cabinet is to."""
+        goal = step.goal
+        for name, position in self._drawn.items():
+            scene, target = self.sim.scene, episode.target(goal.object)
+            drawer = scene.articulation(name)
+            inside = scene.receptacle(target.start_receptacle).articulation == name
+            by_plan = drawn_out(drawer, DRAWER_OPEN_M, target.start_pos)
+            if inside and goal.position == by_plan and is_open(drawer, position):
+                return replace(step, goal=replace(goal, position=drawn_out(drawer, position, target.start_pos)))
+        return step
+
+    def _on_the_way(self, step: PlanStep) -> Vec3 | None:
+        """Return which place Navigate passes: before the front of the drawer or fridge that it is called to, as the
+        planner knows the furniture. habitat's Navigate, too, is called to where Open begins (an articulated
+        receptacle's spawn point), and not to the handle."""
+        if step.skill != "navigate" or not step.goal.articulation or self.scripted:
+            return None
+        x, y, z = step.goal.position
+        yaw, nav = self.sim.scene.articulation(step.goal.articulation).yaw, self.sim.nav
+        ahead = ((x + m * math.cos(yaw), y + m * math.sin(yaw), z) for m in BEFORE_FRONT_M)
+        return next((place for place in ahead if nav.is_free(place[0], place[1])), None)
 
     def avoid_the_way(self) -> None:
         """Let Navigate, if it draws a map, take another way than the one on which it has just got stuck."""

@@ -50,18 +50,18 @@ class ClosedLoop:
         on_step: OnStep | None = None,
         base_movement: bool = True,
         on_call: OnCall | None = None,
-        patient: bool = False,
+        scripted: bool = False,
     ) -> None:
         """`sim` stands at the episode's start; `policies` and `specs` are by skill; `estimate` is one of
-        `planner.state.STATES`; `base_movement`: manipulation skills may drive; the hooks are the chain's; `patient`:
-        skills have all their time though the hand takes nothing, as oracles need."""
+        `planner.state.STATES`; `base_movement`: manipulation skills may drive; the hooks are the chain's; `scripted`:
+        skills are oracles, which besides need all their time though the hand takes nothing."""
         self.sim, self.episode, self.policies, self.specs, self.limits = sim, episode, policies, specs, limits
-        self.base_movement, self.on_call, self.patient = base_movement, on_call, patient
+        self.base_movement, self.on_call = base_movement, on_call
         self.result = ChainResult([False] * (2 * len(episode.targets)))
         self.trail, self.calls = Trail(), 0
         self.state: StateEstimate = (OracleState if estimate == "oracle" else SensedState)(sim, episode, sim.scene)
         self.planner = Replanner(episode, sim.scene)
-        self.player = Player(sim, limits, stop_mask, self._watching(on_step), self.result, ForceSum(sim))
+        self.player = Player(sim, limits, stop_mask, self._watching(on_step), self.result, ForceSum(sim), scripted)
         self.goals = [("object_at", object_name(t), goal_name(t)) for t in episode.targets]
         self.targets = {object_name(t): t for t in episode.targets}
         """… and what has been taken by mistake, and goes back to where it was."""
@@ -201,7 +201,7 @@ class ClosedLoop:
         if skill == "navigate":
             return self.trail.stands_still
         hand = Idleness(self.sim)
-        return lambda: self.state.wrong_in_hand or (not self.patient and hand.too_long())
+        return lambda: self.state.wrong_in_hand or (not self.player.scripted and hand.too_long())
 
     def _take_note(self, action: Action, as_expected: bool) -> None:
         """Count failures by object, and recoveries that have not helped."""

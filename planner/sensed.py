@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hab.episodes import Episode, lies_on
 from hab.measures import PLACED_M
 from hab.objects import object_model
-from hab.openings import drawn_out, rotated
+from hab.openings import drawn_out, joint_of, rotated
 from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
 from hab.simulator import Simulator
 from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_seen, located
@@ -416,14 +416,3 @@ class SensedState(CommonState):
         for name, place in self._stowed.items():
             if ("in", name, articulation.name) in self._facts:
                 self.where[name] = drawn_out(articulation, position, place)
-
-
-def joint_of(articulation: Articulation, hand: Vec3) -> float:
-    """Return the position (m or rad) of a joint whose handle is where the hand is (m, world)."""
-    local = rotated(-articulation.yaw, np.asarray(hand[:2]) - np.asarray(articulation.pos[:2]))
-    if articulation.kind != "fridge":
-        return max(0.0, float(local[0]) - articulation.handle_pos[0])
-    anchor = np.asarray(articulation.anchor[:2])
-    shut, now = np.asarray(articulation.handle_pos[:2]) - anchor, local - anchor
-    turned = math.atan2(now[1], now[0]) - math.atan2(shut[1], shut[0])
-    return max(0.0, math.remainder(turned, math.tau) * math.copysign(1.0, articulation.axis[2]))

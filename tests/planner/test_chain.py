@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -10,11 +11,14 @@ import numpy as np
 import pytest
 
 from hab.actions import ARM, BASE, GRIP, STOP, Action
-from hab.episodes import Episode, Target
+from hab.episodes import Episode, Target, load_grid, load_scene, make_episode
+from hab.navgrid import NavGrid
+from hab.openings import drawn_out, handle_at, rotated
 from hab.robot import REST_Q
+from hab.scene import DRAWER_OPEN_M, Vec3
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, run_chain
-from planner.task_planner import PlanStep, whole_steps
+from planner.task_planner import PlanStep, plan, whole_steps
 from skills import task_class
 from skills.skill import Goal, Progress, SkillSpec
 
@@ -253,6 +257,81 @@ def test_stop_is_masked_while_the_target_is_far() -> None:
     assert stops[0] > 0 and stops[5] < 0
     _, sim = run(navigate=far, pick=Script(nothing), stop_mask=False)
     assert all(float(a[STOP][0]) > 0 for a in sim.actions if STOP in a)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 1000])
+@pytest.mark.parametrize("kind", ["cabinet", "fridge"])
+def test_navigate_comes_to_a_front_from_before_it(seed: int, kind: str) -> None:
+    """First to where the base may stand and the front looks, where no stop is heeded, then to the handle; an oracle
+    straight to the handle, as does who has no room there."""
+    scene, grid = load_scene(seed), load_grid(seed)
+    name = next(a.name for a in scene.articulations if a.kind == kind)
+    handle, yaw = handle_at(scene.articulation(name), 0.0), scene.articulation(name).yaw
+    told: list[Vec3] = []
+
+    class Told(Script):
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            super().reset(sim, goal)
+            told.append(goal.position)
+
+        def act(self, sim: Simulator) -> Action:
+            action = super().act(sim)
+            return action if self.waited >= 5 else {STOP: -np.ones(1, np.float32)}
+
+    def play(nav: NavGrid, scripted: bool) -> list[Action]:
+        told.clear()
+        sim: Any = FakeSim()
+        sim.scene, sim.nav, sim.base = scene, nav, np.array([20.0, 20.0, 0.0])
+        steps = [PlanStep("(nav)", "navigate", Goal(handle, "cup", name), "")]
+        policy, limits = Told(drive, {STOP: np.ones(1, np.float32)}), Limits(100, {"navigate": 20})
+        specs = {"navigate": replace(spec("navigate"), ended=lambda sim, goal, action, progress: action[STOP][0] > 0)}
+        result = run_chain(sim, EPISODE, steps, {"navigate": policy}, specs, limits, False, scripted=scripted)
+        assert result.trace[0].outcome == "success" and result.steps < 20
+        return list(sim.actions)
+
+    actions = play(grid, False)
+    place, then = told
+    ahead, aside = rotated(-yaw, np.subtract(place[:2], handle[:2]))
+    assert 1.2 - 1e-6 < ahead < 1.8 + 1e-6 and abs(aside) < 1e-6 and grid.is_free(*place[:2])
+    assert then == handle
+    assert [float(a[STOP][0]) > 0 for a in actions] == [False] * (len(actions) - 1) + [True]
+    play(grid, True)
+    assert told == [handle]
+    full = copy.copy(grid)
+    full.free = np.zeros_like(grid.free)
+    play(full, False)
+    assert told == [handle]
+
+
+@pytest.mark.parametrize("drawn_m", [0.2, 0.38, 0.45, 0.5])
+def test_what_lies_in_a_drawer_is_sought_where_that_was_drawn_to(drawn_m: float) -> None:
+    """By the hand that let go of its handle there; one that let go early, and pushed on, does not know."""
+    episode = make_episode("set_table", "train", 0)
+    scene = load_scene(episode.scene_seed)
+    steps = plan(episode, scene)[:4]
+    assert [step.skill for step in steps] == ["navigate", "open_cabinet", "navigate", "pick"]
+    drawer, target = scene.articulation(steps[1].goal.articulation), episode.targets[0]
+    told: dict[str, list[Vec3]] = {"navigate": [], "pick": []}
+
+    class Told(Script):
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            super().reset(sim, goal)
+            told["pick" if self.effect is grasp else "navigate"].append(goal.position)
+
+    class Draws(Script):
+        def act(self, sim: Any) -> Action:
+            sim.held = drawer.name if self.waited < 3 else ""
+            sim.ee_pos = np.array(handle_at(drawer, drawn_m * self.waited / 2.0 if self.waited < 3 else 0.1))
+            return super().act(sim)
+
+    sim: Any = FakeSim()
+    sim.scene, sim.nav, sim.objects = scene, load_grid(scene.seed), {t.object: np.zeros(3) for t in episode.targets}
+    policies = {"navigate": Told(drive), "open_cabinet": Draws(nothing), "pick": Told(grasp)}
+    limits = Limits(200, dict.fromkeys(policies, 20))
+    run_chain(sim, episode, steps, policies, {name: spec(name, 8) for name in policies}, limits)
+    along = drawn_m if drawn_m > 0.35 else DRAWER_OPEN_M
+    assert told["pick"] == [pytest.approx(drawn_out(drawer, along, target.start_pos))]
+    assert told["navigate"][-1] == told["pick"][0] and told["navigate"][-2] == handle_at(drawer, 0.0)
 
 
 def test_the_arm_is_reset_between_skills_without_letting_go() -> None:

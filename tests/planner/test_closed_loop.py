@@ -16,7 +16,7 @@ from hab.episodes import Episode, load_scene, make_episode
 from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import OBJECTS
-from hab.openings import drawn_out, handle_at
+from hab.openings import drawn_out, handle_at, joint_of
 from hab.scenario_env import MAX_STEPS
 from hab.scene import Scene
 from hab.simulator import Simulator
@@ -25,7 +25,7 @@ from planner.agent import Agent, chain_limits, load_policies, play_episode
 from planner.chain import ChainResult
 from planner.problem import object_name
 from planner.recovery import IDLE_STEPS, STUCK_STEPS, TUCK_CAUGHT_STEPS, Idleness, Trail, back_off, tuck
-from planner.sensed import SensedState, joint_of
+from planner.sensed import SensedState
 from planner.state import OracleState, Senses
 from planner.task_planner import PlanStep
 from skills.skill import RESET_ARM_STEPS, Goal, arm_rests
