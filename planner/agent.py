@@ -178,7 +178,7 @@ def play_episode(
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
     specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
-    scripted = agent.skills == "oracle"
+    scripted = agent.skills in ("oracle", "teleoperation")
     if agent.replan:
         return ClosedLoop(
             sim,

@@ -3,8 +3,10 @@
 The rules are those of habitat-baselines' TP-SRL evaluation (docs/hab.md): a skill acts through its own parts until its
 own termination rule; one that runs out of time ends the episode, unless its interaction holds by then; the arm goes
 back to rest between skills; what a skill has achieved is read off the simulator for measurement only, there is no
-replanning (planner/closed_loop.py has that). One addition, which changes no success rate: the episode ends at the first
-missed interaction, because interactions count cumulatively and so no later one can count.
+replanning (planner/closed_loop.py has that). The additions are told in docs/hab.md: Navigate comes to what is to be
+opened from before it, what lies in a drawer is sought where the hand has drawn that to, and, which changes no success
+rate, the episode ends at the first missed interaction, because interactions count cumulatively and so no later one can
+count.
 """
 
 from __future__ import annotations
@@ -187,7 +189,7 @@ class Player:
     result: ChainResult
     force: ForceSum
     scripted: bool = False
-    """Whether skills are oracles, which see for themselves where a front looks."""
+    """Whether oracles play, or a person: they see for themselves where a front looks."""
     _held: str = ""
     _taken: Vec3 | None = None
     """Of `_held`, as `Goal.taken` has it."""
