@@ -13,6 +13,7 @@ from eval.evaluate import cached_policies, cached_simulator, failure_of, gather
 from hab.actions import Action
 from hab.episodes import SCENARIOS, Episode, load_scene, make_episode
 from hab.layout import SPLIT_SEEDS
+from hab.openings import handle_at
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import SimulationError, Simulator, Snapshot
 from planner.agent import Agent, chain_limits, play_episode, seed_draws
@@ -98,7 +99,9 @@ def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Pl
 def _can_be_done(sim: Simulator, episode: Episode, goal: Goal) -> bool:
     """Whether a call is about one of the episode's objects, and that is in hand to be brought to its goal, or lies
     where it is sought, or behind a door or in a drawer. What has been lost on the way is not; and a closed loop asks
-    for other things, too."""
+    for other things, too. Nor is a place that Navigate only passes on its way to a handle."""
+    if goal.articulation and goal.position != handle_at(sim.scene.articulation(goal.articulation), 0.0):
+        return False
     if goal.object not in {target.object for target in episode.targets}:
         return False
     to_goal = goal.position == episode.target(goal.object).goal_pos

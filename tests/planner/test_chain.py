@@ -293,6 +293,8 @@ def test_navigate_comes_to_a_front_from_before_it(seed: int, kind: str) -> None:
     place, then = told
     ahead, aside = rotated(-yaw, np.subtract(place[:2], handle[:2]))
     assert 1.2 - 1e-6 < ahead < 1.8 + 1e-6 and abs(aside) < 1e-6 and grid.is_free(*place[:2])
+    farther = (np.add(handle[:2], rotated(yaw, (m, 0.0))) for m in (1.8, 1.6, 1.4) if m > ahead + 1e-6)
+    assert not any(grid.is_free(*at) for at in farther)
     assert then == handle
     assert [float(a[STOP][0]) > 0 for a in actions] == [False] * (len(actions) - 1) + [True]
     play(grid, True)
@@ -328,7 +330,8 @@ def test_what_lies_in_a_drawer_is_sought_where_that_was_drawn_to(drawn_m: float)
     sim.scene, sim.nav, sim.objects = scene, load_grid(scene.seed), {t.object: np.zeros(3) for t in episode.targets}
     policies = {"navigate": Told(drive), "open_cabinet": Draws(nothing), "pick": Told(grasp)}
     limits = Limits(200, dict.fromkeys(policies, 20))
-    run_chain(sim, episode, steps, policies, {name: spec(name, 8) for name in policies}, limits)
+    result = run_chain(sim, episode, steps, policies, {name: spec(name, 12) for name in policies}, limits)
+    assert [row.outcome for row in result.trace[:3]] == ["success"] * 3
     along = drawn_m if drawn_m > 0.35 else DRAWER_OPEN_M
     assert told["pick"] == [pytest.approx(drawn_out(drawer, along, target.start_pos))]
     assert told["navigate"][-1] == told["pick"][0] and told["navigate"][-2] == handle_at(drawer, 0.0)

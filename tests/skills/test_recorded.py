@@ -12,9 +12,10 @@ import pytest
 
 from eval.recording import ASTRAY_M, record
 from hab import sensors
-from hab.episodes import load_grid, make_episode, scene_seed
+from hab.episodes import load_grid, load_scene, make_episode, scene_seed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import FRUITS, HOUSE_OBJECTS, object_kind
+from hab.openings import handle_at
 from hab.sampler import SCENE_REPEATS
 from hab.simulator import Snapshot
 from planner.agent import Agent
@@ -134,6 +135,16 @@ def test_what_was_lost_on_the_way_is_nobodys_start(monkeypatch: pytest.MonkeyPat
     lossy = record(Agent("oracle"), None, 1, 1)[0]
     assert [call.skill for call in full][:4] == ["navigate", "pick", "navigate", "place"]
     assert [call.skill for call in lossy] == ["navigate", "pick", "navigate"]
+
+
+def test_a_place_on_the_way_to_a_handle_is_no_goal() -> None:
+    """A policy's Navigate passes a place before the drawer: its states are of calls to the handle alone."""
+    calls, problem = record(Agent("zoo"), None, 3, 1)
+    to_fronts = [call for call in calls if call.skill in ("navigate", "open_cabinet") and call.goal.articulation]
+    assert problem == "" and {call.skill for call in to_fronts} == {"navigate", "open_cabinet"}
+    for call in to_fronts:
+        scene = load_scene(scene_seed("train", call.index))
+        assert call.goal.position == handle_at(scene.articulation(call.goal.articulation), 0.0)
 
 
 def test_a_closed_loop_leaves_what_its_failures_do(monkeypatch: pytest.MonkeyPatch) -> None:
