@@ -268,17 +268,17 @@ class Player:
     def as_drawn(self, step: PlanStep, episode: Episode) -> PlanStep:
         """Return a step of a plan with what lies in a drawer where that came along to: by the hand that has drawn it,
         while the plan takes it to be drawn as far as Open Cabinet is to. Oracles see where it lies."""
-        goal = step.goal
-        if self.scripted:
+        if self.scripted or not self._drawn:
             return step
-        for name, position in self._drawn.items():
-            scene, target = self.sim.scene, episode.target(goal.object)
-            drawer = scene.articulation(name)
-            inside = scene.receptacle(target.start_receptacle).articulation == name
-            by_plan = drawn_out(drawer, DRAWER_OPEN_M, target.start_pos)
-            if inside and goal.position == by_plan and is_open(drawer, position):
-                return replace(step, goal=replace(goal, position=drawn_out(drawer, position, target.start_pos)))
-        return step
+        goal, scene, target = step.goal, self.sim.scene, episode.target(step.goal.object)
+        name = scene.receptacle(target.start_receptacle).articulation
+        if name not in self._drawn:
+            return step
+        drawer, position = scene.articulation(name), self._drawn[name]
+        by_plan = drawn_out(drawer, DRAWER_OPEN_M, target.start_pos)
+        if goal.position != by_plan or not is_open(drawer, position):
+            return step
+        return replace(step, goal=replace(goal, position=drawn_out(drawer, position, target.start_pos)))
 
     def _on_the_way(self, step: PlanStep) -> Vec3 | None:
         """Return which place Navigate passes: before the front of the drawer or fridge that it is called to, as the
@@ -287,9 +287,9 @@ class Player:
         if step.skill != "navigate" or not step.goal.articulation or self.scripted:
             return None
         x, y, z = step.goal.position
-        yaw, nav = self.sim.scene.articulation(step.goal.articulation).yaw, self.sim.nav
+        yaw = self.sim.scene.articulation(step.goal.articulation).yaw
         ahead = ((x + m * math.cos(yaw), y + m * math.sin(yaw), z) for m in BEFORE_FRONT_M)
-        return next((place for place in ahead if nav.is_free(place[0], place[1])), None)
+        return next((place for place in ahead if self.sim.nav.is_free(*place[:2])), None)
 
     def avoid_the_way(self) -> None:
         """Let Navigate, if it draws a map, take another way than the one on which it has just got stuck."""
