@@ -12,6 +12,7 @@ from tpsrl.cli import main
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Run `tpsrl` with these arguments; return its exit code."""
     monkeypatch.setattr(sys, "argv", ["tpsrl", *arguments])
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-m", "tpsrl", *arguments])  # what a run notes down
     with pytest.raises(SystemExit) as exit_info:
         main()
     assert isinstance(exit_info.value.code, int)

@@ -73,7 +73,7 @@ BAD = {
 
 
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    """Run the command in this process; only for what ends before any training."""
+    """Run the command in this process."""
     return command_line.run(["train-skill", *arguments], monkeypatch)
 
 
@@ -87,10 +87,6 @@ def finish(*command: str) -> str:
     out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, err
     return out
-
-
-def train(*arguments: str) -> str:
-    return finish(sys.executable, "-m", "tpsrl", "train-skill", *arguments)
 
 
 def steps_logged(folder: Path) -> list[int]:
@@ -232,10 +228,13 @@ def test_the_default_is_one_recipe_for_all_skills(skill: str) -> None:
 
 
 @pytest.mark.parametrize("obs", ["laser", "laser+map"])
-def test_navigate_goes_on_in_physics_from_where_it_learnt_its_way(tmp_path: Path, obs: str) -> None:
+def test_navigate_goes_on_in_physics_from_where_it_learnt_its_way(
+    tmp_path: Path, obs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     planar, after = tmp_path / "planar", tmp_path / "after"
-    train("navigate", "--sim", "planar", "--obs", obs, *TINY, "--steps", "64", "--out", str(planar))
-    train("navigate", "--obs", obs, f"initial_weights={planar}", *TINY, "--steps", "64", "--out", str(after))
+    both = ["navigate", "--obs", obs, *TINY, "--steps", "64"]
+    assert run([*both, "--sim", "planar", "--out", str(planar)], monkeypatch) == 0
+    assert run([*both, f"initial_weights={planar}", "--out", str(after)], monkeypatch) == 0
     assert read_train_config(planar / "config.yaml").sim == "planar"
     assert read_train_config(after / "config.yaml").sim == "mujoco"
     first, then = (load_file(folder / "policy.safetensors") for folder in (planar, after))
@@ -243,10 +242,9 @@ def test_navigate_goes_on_in_physics_from_where_it_learnt_its_way(tmp_path: Path
     assert any(not torch.equal(first[name], then[name]) for name in first)
 
 
-def test_the_monolithic_policy_is_trained_as_the_others_are(tmp_path: Path) -> None:
-    tiny = ["train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"]
+def test_the_monolithic_policy_is_trained_as_the_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "run"
-    train("rearrange", *tiny, "--steps", "32", "--out", str(out))
+    assert run(["rearrange", *TINY, "--steps", "32", "--out", str(out)], monkeypatch) == 0
     config = read_train_config(out / "config.yaml")
     assert config.train.learning_rate == 3e-4 and config.policy.initial_std == 0.5 and config.action_repeat == 3
 
@@ -316,7 +314,8 @@ def test_an_environment_that_fails_is_exit_code_1(
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run of 64 steps, and what the command printed. Not to be changed."""
     folder = tmp_path_factory.mktemp("train") / "run"
-    return folder, train("pick", "--steps", "64", "--out", str(folder), *TINY)
+    command = [sys.executable, "-m", "tpsrl", "train-skill", "pick", "--steps", "64", "--out", str(folder), *TINY]
+    return folder, finish(*command)
 
 
 @pytest.fixture
@@ -353,9 +352,11 @@ def test_the_saved_policy_and_configuration_make_the_network_again(trained: tupl
     assert any(not torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())
 
 
-def test_resume_goes_on_with_the_runs_own_configuration(copied: Path) -> None:
-    printed = train("pick", "--resume", "--out", str(copied), "--steps", "128")
-    assert "128 of 128 steps, 64 of them now" in printed
+def test_resume_goes_on_with_the_runs_own_configuration(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["pick", "--resume", "--out", str(copied), "--steps", "128"], monkeypatch) == 0
+    assert "128 of 128 steps, 64 of them now" in capsys.readouterr().out
     logged = steps_logged(copied)  # a slow machine logs in between, too
     assert (logged[0], logged[-1]) == (64, 128) and logged == sorted(set(logged))
     assert len(json.loads((copied / "run.json").read_text())["sessions"]) == 2

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,6 @@ from planner.zoo import ZOO, entries, find
 from skills import TASKS
 from skills.navigator import NAVIGATION_ZOO
 
-ROOT = Path(__file__).parents[2]
 TINY = [
     *("train.num_envs=2", "train.envs_per_worker=2", "train.min_batch=1", "train.rollout_length=16", "--steps", "32"),
     *("policy.critic_mlp=[8]", "policy.critic_keys=[critic_state]", "policy.predicted_keys=[]"),
@@ -32,9 +29,10 @@ TINY = [
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "close_fridge"
-    command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", "--out", str(out)]
-    for more in (TINY, ["--resume", "--steps", "64"]):
-        subprocess.run([*command, *more], check=True, cwd=ROOT, capture_output=True)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for more in (TINY, ["--resume", "--steps", "64"]):
+            command = ["train-skill", "close_fridge", "--no-nav", "--out", str(out), *more]
+            assert run(command, monkeypatch) == 0
     return out
 
 
@@ -99,11 +97,10 @@ def test_a_policy_that_sees_depth_learns_beside_a_packaged_one(
 ) -> None:
     """The teacher is for training: what is published knows nothing of it, and is played without it."""
     out, zoo, teacher = tmp_path / "run", tmp_path / "zoo", ZOO / "close_fridge_nonav_laser"
-    command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", "--obs", "depth"]
-    command += ["train=taught", f"teacher={teacher}", "policy.visual_size=8", "train.mini_batches=2", *TINY]
-    subprocess.run([*command, "--out", str(out)], check=True, cwd=ROOT, capture_output=True)
-    resumed = [*command[:8], "--out", str(out), "--resume", "--steps", "64"]
-    subprocess.run(resumed, check=True, cwd=ROOT, capture_output=True)
+    command = ["train-skill", "close_fridge", "--no-nav", "--obs", "depth", "--out", str(out)]
+    taught = ["train=taught", f"teacher={teacher}", "policy.visual_size=8", "train.mini_batches=2", *TINY]
+    for more in (taught, ["--resume", "--steps", "64"]):
+        assert run([*command, *more], monkeypatch) == 0
     config = read_train_config(out / "config.yaml")
     assert (config.teacher, config.policy.teacher_key) == (str(teacher), "teacher")
     learnt = [json.loads(line) for line in (out / "scalars.jsonl").read_text().splitlines()]
@@ -129,7 +126,7 @@ def test_a_policy_that_sees_depth_learns_beside_a_packaged_one(
 
 
 def test_training_goes_on_from_a_published_policy(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its actor is left alone until its new critic has learnt; the card and the curve tell of both trainings."""
     assert run(["publish-skill", str(run_folder), "--zoo", str(tmp_path), "--episodes", "1"], monkeypatch) == 0
@@ -137,9 +134,8 @@ def test_training_goes_on_from_a_published_policy(
     (folder / "curve.json").write_text("[[64, 0.5]]")
 
     def go_on(origin: Path, out: Path, *more: str) -> dict[str, torch.Tensor]:
-        command = [sys.executable, "-m", "tpsrl", "train-skill", "close_fridge", "--no-nav", "train=finetune"]
-        done = [*command, "--out", str(out), *TINY, f"initial_weights={origin}", *more]
-        subprocess.run(done, check=True, cwd=ROOT, capture_output=True)
+        command = ["train-skill", "close_fridge", "--no-nav", "train=finetune", "--out", str(out)]
+        assert run([*command, *TINY, f"initial_weights={origin}", *more], monkeypatch) == 0
         return {k: v for k, v in load_file(out / "policy.safetensors").items() if "normalizer" not in k}
 
     def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], of_critic: bool = False) -> bool:
@@ -169,7 +165,7 @@ def test_training_goes_on_from_a_published_policy(
     # A resume needs them no more.
     gone = folder.rename(tmp_path / "moved")
     resume = ["train-skill", "close_fridge", "--out", str(tmp_path / "on"), "--resume", "--steps", "128"]
-    subprocess.run([sys.executable, "-m", "tpsrl", *resume], check=True, cwd=ROOT, capture_output=True)
+    assert run(resume, monkeypatch) == 0
     gone.rename(folder)
 
     zoo = tmp_path / "zoo"
@@ -188,10 +184,11 @@ def test_training_goes_on_from_a_published_policy(
         ([f"initial_weights={folder}", "--obs", "depth"], "has obs=laser; give that"),
         (["initial_weights=/no/such"], "give a run's folder"),
     ):
-        with pytest.raises(subprocess.CalledProcessError) as failed:
-            go_on(folder, tmp_path / "bad", *overrides)
-        assert failed.value.returncode == 2 and said in failed.value.stderr.decode()
-        assert failed.value.stderr.decode().count("\n") == 1
+        capsys.readouterr()
+        command = ["train-skill", "close_fridge", "--no-nav", "train=finetune", "--out", str(tmp_path / "bad")]
+        assert run([*command, *TINY, *overrides], monkeypatch) == 2
+        err = capsys.readouterr().err
+        assert said in err and err.count("\n") == 1
 
 
 def test_a_trained_agents_results_are_the_same_for_any_number_of_workers(run_folder: Path) -> None:
@@ -237,9 +234,10 @@ def test_bad_input_is_one_line(
 
 def test_the_packaged_zoo_is_whole() -> None:
     """Every policy has a card with its val success, in words, too; is small, and lies in the folder that it names."""
-    for entry in entries(ZOO):
+    packaged = entries(ZOO)
+    for entry in packaged:
         assert entry.folder.name == entry.name and entry.config.skill in TASKS
-        assert find(entries(ZOO), entry.config.skill, entry.config.nav, entry.config.obs) == entry
+        assert find(packaged, entry.config.skill, entry.config.nav, entry.config.obs) == entry
         assert (entry.folder / "policy.safetensors").stat().st_size < 5_000_000
         card = json.loads((entry.folder / "card.json").read_text())
         assert card["results"]["val"]["episodes"] >= 100
