@@ -54,6 +54,9 @@ ROOM_M = 0.7
 """The last so many metres are worth nothing: Pick and Place, which drive themselves, do better from 1.2 m to 1.4 m off
 their target than from nearer, where the hand, and what hangs from it, strikes the edge of what it is to be worked at
 (docs/results.md)."""
+SLOW_M, SLOW_SHARE = 1.5, 0.5
+"""So near to its target, with something in hand, the base drives at that share of what the policy asks for: at full
+speed what hangs from the hand strikes the edge of what it is brought to, and the suction loses it (docs/tried.md)."""
 LOOK_AHEAD_M, WAY_SIZE = 1.0, 3
 TOO_FAR, FACING_AWAY = "stopped too far", "facing away"
 _CANDIDATES = 40
@@ -92,6 +95,13 @@ class Navigate(SkillTask[NavigateState]):
         if navigated(sim, goal.position):
             return True
         return goal.object != "" and sim.held != goal.object and navigated(sim, tuple(sim.object_pos(goal.object)))
+
+    @staticmethod
+    def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
+        """Near its target the base drives slowly if something is in hand."""
+        if sim.held == "" or BASE not in action or planar_distance(sim, goal.position) >= SLOW_M:
+            return action
+        return {**action, BASE: SLOW_SHARE * action[BASE]}
 
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         scenario = str(rng.choice(("tidy_house", "prepare_groceries", "set_table")))

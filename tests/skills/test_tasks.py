@@ -443,6 +443,27 @@ def test_the_suction_is_heeded_near_what_the_call_is_about(skill: str, near_m: f
             assert action["grip_action"] == heeded and action["base_vel"] is asked["base_vel"]
 
 
+def test_what_is_carried_is_brought_near_slowly() -> None:
+    """Within 1.5 m of its target Navigate heeds half of what is asked of the base, with something in hand; as a plan
+    plays it, too."""
+    env = make("navigate")
+    for held in (True, False):
+        index = next(i for i in range(100) if (env.reset(options={"index": i}), env.sim.held != "")[1] == held)
+        env.reset(options={"index": index})
+        asked = {"base_vel": np.array([1.0, -0.5], np.float32)}
+        x, y, _ = env.sim.base
+        for off_m, share in ((1.49, 0.5 if held else 1.0), (1.51, 1.0)):
+            goal = replace(env.goal, position=(x + off_m, y, 0.8))
+            heeded = env.chain_spec().heeded(env.sim, goal, asked)["base_vel"]
+            assert heeded.tolist() == (share * asked["base_vel"]).tolist()
+        # The environment heeds no more than the chain does.
+        env.goal = replace(env.goal, position=(x + 1.0, y, 0.8))
+        for _ in range(15):
+            env.step(asked)
+        driven_m = math.dist(env.sim.base[:2], (x, y))
+        assert driven_m < 0.35 if held else driven_m > 0.35
+
+
 def test_placing_pays_once() -> None:
     """Taking the object up again and putting it down once more brings no second reward."""
     env = make("place")
