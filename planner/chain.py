@@ -4,9 +4,8 @@ The rules are those of habitat-baselines' TP-SRL evaluation (docs/hab.md): a ski
 own termination rule; one that runs out of time ends the episode, unless its interaction holds by then; the arm goes
 back to rest between skills; what a skill has achieved is read off the simulator for measurement only, there is no
 replanning (planner/closed_loop.py has that). The additions are told in docs/hab.md: Navigate comes to what is to be
-opened from before it, what lies in a drawer is sought where the hand has drawn that to, and, which changes no success
-rate, the episode ends at the first missed interaction, because interactions count cumulatively and so no later one can
-count.
+opened from before it, and, which changes no success rate, the episode ends at the first missed interaction, because
+interactions count cumulatively and so no later one can count.
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ import numpy as np
 from hab.actions import BASE, GRIP, STOP, Action
 from hab.episodes import Episode
 from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
-from hab.openings import drawn_out, joint_of
-from hab.scene import DRAWER_OPEN_M, Vec3
+from hab.scene import Vec3
 from hab.simulator import Simulator
-from planner.problem import is_open
 from planner.task_planner import PlanStep
 from skills import always_drives
 from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
@@ -128,8 +125,7 @@ def run_chain(
     result = ChainResult([False] * len(names))
     chain = Player(sim, limits, stop_mask, on_step, result, ForceSum(sim), scripted)
     carried = ""
-    for stage, planned in enumerate(plan):
-        step = chain.as_drawn(planned, episode)
+    for stage, step in enumerate(plan):
         if on_call is not None:
             on_call(f"{stage + 1}/{len(plan)}", step)
         begun = chain.begin(step)
@@ -197,8 +193,6 @@ class Player:
     """Where Pick, if that is being played, was told that its object lies."""
     _map: dict[str, Any] = field(default_factory=dict)
     """What Navigate has drawn in this episode."""
-    _drawn: dict[str, float] = field(default_factory=dict)
-    """How far drawers have been drawn out (m), as the hand tells that had their handle last."""
 
     def begin(self, step: PlanStep) -> Begun:
         """Take note of where a call begins."""
@@ -250,9 +244,6 @@ class Player:
             if masked or passing is not None:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
             self._advance(stage, action)
-            if step.skill == "open_cabinet" and sim.held:
-                drawer = sim.scene.articulation(goal.articulation)
-                self._drawn[drawer.name] = joint_of(drawer, tuple(sim.ee_pos.tolist()))
             if self.too_much_force() or given_up():
                 return False, progress.grasped
             if passing is not None and planar_distance(sim, passing) < PASSED_M:
@@ -264,21 +255,6 @@ class Player:
             if spec.ended(sim, goal, action, progress):
                 return True, progress.grasped
         return False, progress.grasped
-
-    def as_drawn(self, step: PlanStep, episode: Episode) -> PlanStep:
-        """Return a step of a plan with what lies in a drawer where that came along to: by the hand that has drawn it,
-        while the plan takes it to be drawn as far as Open Cabinet is to. Oracles see where it lies."""
-        if self.scripted or not self._drawn:
-            return step
-        goal, scene, target = step.goal, self.sim.scene, episode.target(step.goal.object)
-        name = scene.receptacle(target.start_receptacle).articulation
-        if name not in self._drawn:
-            return step
-        drawer, position = scene.articulation(name), self._drawn[name]
-        by_plan = drawn_out(drawer, DRAWER_OPEN_M, target.start_pos)
-        if goal.position != by_plan or not is_open(drawer, position):
-            return step
-        return replace(step, goal=replace(goal, position=drawn_out(drawer, position, target.start_pos)))
 
     def _on_the_way(self, step: PlanStep) -> Vec3 | None:
         """Return which place Navigate passes: before the front of the drawer or fridge that it is called to, as the

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hab.episodes import Episode, lies_on
 from hab.measures import PLACED_M
 from hab.objects import object_model
-from hab.openings import drawn_out, joint_of, rotated
-from hab.scene import DRAWER_OPEN_M, Articulation, Scene, Vec3
+from hab.openings import drawn_out, joint_of, rotated, widest
+from hab.scene import Articulation, Scene, Vec3
 from hab.simulator import Simulator
 from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_seen, located
 from planner.problem import door_atom, goal_name, is_open
@@ -402,13 +402,13 @@ class SensedState(CommonState):
 
     def _drew(self, articulation: Articulation, ended: bool) -> None:
         """`opened_…`: the call has had the handle and ended by its own rule, or the hand has come far enough with it.
-        (A policy may let go early and push on.) A drawer brings its content along."""
+        (A policy may let go early and push on.) A drawer brings its content along, and glides on to where it ends."""
         assert self._gripped is not None
         joint = joint_of(articulation, tuple(self._gripped.tolist()))
         opened = ended or is_open(articulation, joint)
         self._door(articulation, opened)
         if articulation.kind == "cabinet":
-            self._bring_along(articulation, joint if is_open(articulation, joint) or not opened else DRAWER_OPEN_M)
+            self._bring_along(articulation, widest(articulation) if opened else joint)
 
     def _bring_along(self, articulation: Articulation, position: float) -> None:
         """Note where the content of a drawer is that is drawn out so far (m); a fridge's has stayed."""

@@ -15,8 +15,8 @@ from pddlpy.pddl import Atom
 from pddlpy.planning import AStarPlanner, State
 
 from hab.episodes import Episode, Target
-from hab.openings import drawn_out, handle_at
-from hab.scene import DRAWER_OPEN_M, Scene
+from hab.openings import drawn_out, handle_at, widest
+from hab.scene import Scene
 from planner.problem import ROBOT, domain_text, goal_name, object_name, parse, problem_pddl
 from skills.skill import Goal
 
@@ -97,12 +97,13 @@ def whole_steps(episode: Episode) -> list[PlanStep]:
 
 
 def _as_it_lies(target: Target, steps: Sequence[PlanStep], scene: Scene) -> Target:
-    """Return a target with its start where it lies once the steps are played: a drawer brings its content along."""
+    """Return a target with its start where it lies once the steps are played: a drawer brings its content along, and
+    glides on to where it ends when the hand has let go."""
     container = scene.receptacle(target.start_receptacle).articulation
     if not any(step.skill == "open_cabinet" and step.goal.articulation == container for step in steps):
         return target
-    drawn = drawn_out(scene.articulation(container), DRAWER_OPEN_M, target.start_pos)
-    return replace(target, start_pos=drawn)
+    drawer = scene.articulation(container)
+    return replace(target, start_pos=drawn_out(drawer, widest(drawer), target.start_pos))
 
 
 def _step(action: str, arguments: list[str], target: Target, number: int, scene: Scene) -> PlanStep:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from hab.actions import ARM, BASE, GRIP, STOP, Action
-from hab.episodes import Episode, Target, load_grid, load_scene, make_episode
+from hab.episodes import Episode, Target, load_grid, load_scene
 from hab.navgrid import NavGrid
-from hab.openings import drawn_out, handle_at, rotated
+from hab.openings import handle_at, rotated
 from hab.robot import REST_Q
-from hab.scene import DRAWER_OPEN_M, Vec3
+from hab.scene import Vec3
 from hab.simulator import Simulator
 from planner.chain import ChainResult, Limits, run_chain
-from planner.task_planner import PlanStep, plan, whole_steps
+from planner.task_planner import PlanStep, whole_steps
 from skills import task_class
 from skills.skill import Goal, Progress, SkillSpec
 
@@ -303,38 +303,6 @@ def test_navigate_comes_to_a_front_from_before_it(seed: int, kind: str) -> None:
     full.free = np.zeros_like(grid.free)
     play(full, False)
     assert told == [handle]
-
-
-@pytest.mark.parametrize("drawn_m", [0.2, 0.38, 0.45, 0.5])
-def test_what_lies_in_a_drawer_is_sought_where_that_was_drawn_to(drawn_m: float) -> None:
-    """By the hand that let go of its handle there; one that let go early, and pushed on, does not know."""
-    episode = make_episode("set_table", "train", 0)
-    scene = load_scene(episode.scene_seed)
-    steps = plan(episode, scene)[:4]
-    assert [step.skill for step in steps] == ["navigate", "open_cabinet", "navigate", "pick"]
-    drawer, target = scene.articulation(steps[1].goal.articulation), episode.targets[0]
-    told: dict[str, list[Vec3]] = {"navigate": [], "pick": []}
-
-    class Told(Script):
-        def reset(self, sim: Simulator, goal: Goal) -> None:
-            super().reset(sim, goal)
-            told["pick" if self.effect is grasp else "navigate"].append(goal.position)
-
-    class Draws(Script):
-        def act(self, sim: Any) -> Action:
-            sim.held = drawer.name if self.waited < 3 else ""
-            sim.ee_pos = np.array(handle_at(drawer, drawn_m * self.waited / 2.0 if self.waited < 3 else 0.1))
-            return super().act(sim)
-
-    sim: Any = FakeSim()
-    sim.scene, sim.nav, sim.objects = scene, load_grid(scene.seed), {t.object: np.zeros(3) for t in episode.targets}
-    policies = {"navigate": Told(drive), "open_cabinet": Draws(nothing), "pick": Told(grasp)}
-    limits = Limits(200, dict.fromkeys(policies, 20))
-    result = run_chain(sim, episode, steps, policies, {name: spec(name, 12) for name in policies}, limits)
-    assert [row.outcome for row in result.trace[:3]] == ["success"] * 3
-    along = drawn_m if drawn_m > 0.35 else DRAWER_OPEN_M
-    assert told["pick"] == [pytest.approx(drawn_out(drawer, along, target.start_pos))]
-    assert told["navigate"][-1] == told["pick"][0] and told["navigate"][-2] == handle_at(drawer, 0.0)
 
 
 def test_the_arm_is_reset_between_skills_without_letting_go() -> None:
