@@ -95,7 +95,7 @@ class SensedState(CommonState):
         self._stood: dict[str, tuple[Vec3, float]] = {}
         """Where, and on how high a surface, objects were believed to lie that Pick is taken to have knocked down."""
         self._drawn: dict[str, float] = {}
-        """How far drawers (m) and doors (rad) were open when they were seen or handled last."""
+        """How far drawers (m) and doors (rad) are taken to be open: as last seen, or as Open has left them."""
         self._stowed = dict(self.where)
         """Where what is inside something lies (m, world), were that shut."""
         self._doors = [a for a in scene.articulations if self._facts & {door_atom(a, True), door_atom(a, False)}]

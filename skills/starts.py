@@ -97,8 +97,8 @@ def opened(scene: Scene, episode: Episode, rng: np.random.Generator) -> Episode:
 def at_position(scene: Scene, episode: Episode, name: str, position: float) -> Episode:
     """Return the episode with a door or drawer at a position (m or rad); what lies in a drawer has come out with it.
 
-    The targets' starts are then where the planner takes them to be: a drawer is open as far as Open Cabinet is to draw
-    it, give or take.
+    The targets' starts are then told as if a drawer were open as far as Open Cabinet is to draw it, as the packaged
+    policies were trained; plans tell its end (`planner.task_planner`).
     """
     articulation = scene.articulation(name)
     joints = {**episode.joints, name: position}
