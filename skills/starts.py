@@ -33,7 +33,7 @@ FIXED_YAW_MAX_RAD = 0.6
 WORKING_NOISE = np.array((0.03, 0.03, 0.15))
 """m, m, rad: base poses after work, about the one that faces the object."""
 DRAWER_OPENED_M, FRIDGE_OPENED_RAD = (0.42, 0.50), (1.25, 2.1)
-"""Where Open Cabinet and Open Fridge leave what they open."""
+"""Between these start states have what Open Cabinet and Open Fridge have opened; drawers mostly end up at 0.5 m."""
 TILTS_RAD = (0.0, 1.0)
 """How far an object in hand leans: it was taken with a cup that pointed less steeply down than the resting arm's."""
 SHOVED_SHARE, SHOVE_STEPS = 0.7, (5, 31)

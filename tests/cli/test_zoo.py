@@ -133,9 +133,12 @@ def test_training_goes_on_from_a_published_policy(
     folder = tmp_path / "close_fridge_nonav_laser"
     (folder / "curve.json").write_text("[[64, 0.5]]")
 
-    def go_on(origin: Path, out: Path, *more: str) -> dict[str, torch.Tensor]:
+    def train(out: Path, *more: str) -> int:
         command = ["train-skill", "close_fridge", "--no-nav", "train=finetune", "--out", str(out)]
-        assert run([*command, *TINY, f"initial_weights={origin}", *more], monkeypatch) == 0
+        return run([*command, *TINY, *more], monkeypatch)
+
+    def go_on(origin: Path, out: Path, *more: str) -> dict[str, torch.Tensor]:
+        assert train(out, f"initial_weights={origin}", *more) == 0
         return {k: v for k, v in load_file(out / "policy.safetensors").items() if "normalizer" not in k}
 
     def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], of_critic: bool = False) -> bool:
@@ -185,8 +188,7 @@ def test_training_goes_on_from_a_published_policy(
         (["initial_weights=/no/such"], "give a run's folder"),
     ):
         capsys.readouterr()
-        command = ["train-skill", "close_fridge", "--no-nav", "train=finetune", "--out", str(tmp_path / "bad")]
-        assert run([*command, *TINY, *overrides], monkeypatch) == 2
+        assert train(tmp_path / "bad", *overrides) == 2
         err = capsys.readouterr().err
         assert said in err and err.count("\n") == 1
 

@@ -208,6 +208,22 @@ def test_what_was_shoved_in_a_drawer_moves_with_it_from_there() -> None:
     sim.close()
 
 
+@pytest.mark.parametrize(("hand_m", "ended", "drawn_m"), [(0.38, False, 0.5), (0.2, True, 0.5), (0.2, False, 0.2)])
+def test_a_drawer_is_taken_to_have_glided_on_to_its_end(hand_m: float, ended: bool, drawn_m: float) -> None:
+    """If Open ended by its own rule, or the hand came far enough with it; else it is where the hand left it."""
+    episode, sim = make_episode("set_table", "train", 0), MujocoSimulator()
+    sim.reset(episode)
+    state = SensedState(sim, episode, sim.scene)
+    name, drawer = next(
+        (a[1], sim.scene.articulation(a[2])) for a in sorted(state.atoms) if a[0] == "in" and a[2] != "fridge"
+    )
+    shut = state.where[name]
+    state._gripped = np.array(handle_at(drawer, hand_m))
+    state._drew(drawer, ended)
+    assert state.where[name] == pytest.approx(drawn_out(drawer, drawn_m, shut))
+    sim.close()
+
+
 def test_another_thing_is_taken_at_last_and_where_it_hangs_is_not_known() -> None:
     """The hand has taken hold of something beside the object three times, and a fourth time. Once the object is seen
     elsewhere, three times more."""
