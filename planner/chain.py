@@ -22,17 +22,13 @@ from hab.episodes import Episode
 from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
 from hab.scene import Vec3
 from hab.simulator import Simulator
+from planner.approach import approach
 from planner.task_planner import PlanStep
 from skills import always_drives
 from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
 
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
-BEFORE_FRONT_M = (1.8, 1.6, 1.4, 1.2)
-"""So far before a handle, the first where the base may stand, Navigate passes on its way there: from beside it the arm
-does not get hold of it."""
-PASSED_M = 0.9
-"""Where Navigate has passed a place."""
 
 SUCCESS = "success"
 TOO_MUCH_FORCE = "excessive force"
@@ -123,7 +119,7 @@ def run_chain(
     """
     names = [name for step in plan for name in (step.on_the_way, step.interaction) if name]
     result = ChainResult([False] * len(names))
-    chain = Player(sim, limits, stop_mask, on_step, result, ForceSum(sim), scripted)
+    chain = Player(sim, limits, stop_mask, on_step, result, ForceSum(sim), scripted, frozenset(episode.joints))
     carried = ""
     for stage, step in enumerate(plan):
         if on_call is not None:
@@ -135,6 +131,8 @@ def run_chain(
         if step.on_the_way and grasped and _picked(sim, episode, step):
             result.interactions[names.index(step.on_the_way)] = True
         missed = bool(step.interaction) and not _interaction_holds(sim, episode, step)
+        if step.skill.startswith("open"):
+            chain.opened |= {step.goal.articulation}
         if step.interaction and not missed:
             result.interactions[names.index(step.interaction)] = True
 
@@ -186,6 +184,8 @@ class Player:
     force: ForceSum
     scripted: bool = False
     """Whether oracles play, or a person: they see for themselves where a front looks."""
+    opened: frozenset[str] = frozenset()
+    """Drawers and fridges that are believed to be open."""
     _held: str = ""
     _taken: Vec3 | None = None
     """Of `_held`, as `Goal.taken` has it."""
@@ -235,19 +235,21 @@ class Player:
             goal = replace(goal, taken=self._taken)
         elif step.skill == "navigate":
             goal = replace(goal, map=self._map)
-        passing = self._on_the_way(step)
-        policy.reset(sim, goal if passing is None else replace(goal, position=passing))
+        by_way_of, half_time = None, (self.result.steps + deadline) // 2
+        if step.skill == "navigate" and not self.scripted:
+            by_way_of = approach(sim.scene, sim.nav, goal, self.opened, sim.base)
+        policy.reset(sim, goal if by_way_of is None else replace(goal, position=by_way_of.place))
         start = ee_in_base(sim)
         while self.result.steps < deadline:
             action = spec.heeded(sim, goal, own_parts(policy.act(sim), parts, sim.held != ""))
             masked = self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M
-            if masked or passing is not None:
+            if masked or by_way_of is not None:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
             self._advance(stage, action)
             if self.too_much_force() or given_up():
                 return False, progress.grasped
-            if passing is not None and planar_distance(sim, passing) < PASSED_M:
-                passing = None
+            if by_way_of is not None and (by_way_of.passed(sim.base) or self.result.steps > half_time):
+                by_way_of = None
                 policy.reset(sim, goal)
             progress.steps += 1
             progress.grasped |= sim.held != ""
@@ -255,17 +257,6 @@ class Player:
             if spec.ended(sim, goal, action, progress):
                 return True, progress.grasped
         return False, progress.grasped
-
-    def _on_the_way(self, step: PlanStep) -> Vec3 | None:
-        """Return which place Navigate passes: before the front of the drawer or fridge that it is called to, as the
-        planner knows the furniture. habitat's Navigate, too, is called to where Open begins (an articulated
-        receptacle's spawn point), and not to the handle."""
-        if step.skill != "navigate" or not step.goal.articulation or self.scripted:
-            return None
-        x, y, z = step.goal.position
-        yaw = self.sim.scene.articulation(step.goal.articulation).yaw
-        ahead = ((x + m * math.cos(yaw), y + m * math.sin(yaw), z) for m in BEFORE_FRONT_M)
-        return next((place for place in ahead if self.sim.nav.is_free(*place[:2])), None)
 
     def avoid_the_way(self) -> None:
         """Let Navigate, if it draws a map, take another way than the one on which it has just got stuck."""

@@ -171,6 +171,8 @@ class ClosedLoop:
             spec = self.specs[step.skill]
             parts = self.player.parts_of(spec, self.base_movement)
             self.trail.begin()
+            opened = (atom[1] for atom in self.state.atoms if atom[0] in ("opened_cab", "opened_fridge"))
+            self.player.opened = frozenset(opened)
             given_up = self._given_up(step.skill)
             ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
             if step.skill == "navigate" and not ended:
@@ -250,11 +252,12 @@ class ClosedLoop:
         return self.targets[name].object if name in self.targets else ""
 
     def _round(self, place: Vec3) -> Vec3:
-        """Return a point beside a place, a quarter or half turn about it from where the robot stands, in turn."""
+        """Return a point of the floor beside a place, a quarter or half turn about it from where the robot stands, in
+        turn."""
         x, y, _ = self.sim.base.tolist()
         turn = ROUND_RAD[sum(name.startswith("(go_round") for name in self.attempts) % len(ROUND_RAD)]
         angle = math.atan2(y - place[1], x - place[0]) + turn
-        return place[0] + ROUND_M * math.cos(angle), place[1] + ROUND_M * math.sin(angle), place[2]
+        return place[0] + ROUND_M * math.cos(angle), place[1] + ROUND_M * math.sin(angle), 0.0
 
     def _way_to(self, name: str, where: Mapping[str, Vec3]) -> Goal:
         if name in where:

@@ -6,7 +6,7 @@ Our base does 1 m/s where habitat's does 2.5, so habitat's 400 steps are 1000 he
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,7 +156,7 @@ class Navigate(SkillTask[NavigateState]):
     def measure(self, common: Common) -> NavigateState:
         sim, position = self.sim, self.goal.position
         if self._floor is None:
-            self._floor = FloorDistance(self.start, sim.scene)
+            self._floor = FloorDistance.to_work(self.start, sim.scene)
             self._shortest_m = self._floor(sim.base)
         return NavigateState(
             *common,
@@ -223,19 +223,24 @@ def spl(there: bool, shortest_m: float, path_m: float) -> float:
 
 
 class FloorDistance:
-    """Distance (m) along the floor from a base position to where one would work at the target, on the nearest of its
-    sides."""
+    """Distance (m) along the floor from a base position to the nearest of some places."""
 
-    def __init__(self, start: Start, scene: Scene) -> None:
-        self._grid: NavGrid = grid_with_openings(scene, load_grid(scene.seed), start.episode.joints)
-        sides = working_sides(self._grid, *_goal_place(scene, start.episode, start.goal, start.held))
-        self._field = self._grid.distance_field(*((x, y) for x, y, _ in sides))
+    def __init__(self, grid: NavGrid, places: Sequence[tuple[float, float]]) -> None:
+        self._grid, self._field = grid, grid.distance_field(*places)
+
+    @classmethod
+    def to_work(cls, start: Start, scene: Scene) -> FloorDistance:
+        """Return that to where one would work at a start state's target, on any of its sides."""
+        grid = grid_with_openings(scene, load_grid(scene.seed), start.episode.joints)
+        sides = working_sides(grid, *_goal_place(scene, start.episode, start.goal, start.held))
+        return cls(grid, [(x, y) for x, y, _ in sides])
 
     def __call__(self, base: NDArray[np.float64]) -> float:
-        """Interpolate between the cells around, so that every centimetre counts."""
-        return self._at(*self._free_place(base))
+        """Return it (m) from a base pose (3,)."""
+        return self.at(*self.free_place(base))
 
-    def _at(self, x: float, y: float) -> float:
+    def at(self, x: float, y: float) -> float:
+        """Return it (m) from a free place, interpolated between the cells around, so that every centimetre counts."""
         row = (y - self._grid.origin[1]) / self._grid.cell_m - 0.5
         column = (x - self._grid.origin[0]) / self._grid.cell_m - 0.5
         distance = _interpolate(self._field, row, column)
@@ -245,13 +250,13 @@ class FloorDistance:
         """Return where the shortest path leads from a base pose (3,): cosine and sine of the direction, in the base's
         frame, of what lies `LOOK_AHEAD_M` ahead on it, and its length (m)."""
         x, y, yaw = base.tolist()
-        place = self._free_place(base)
+        place = self.free_place(base)
         i, j = _descend(self._field, *self._grid.cell(*place), round(LOOK_AHEAD_M / self._grid.cell_m))
         ahead_x, ahead_y = self._grid.xy(i, j)
         turn = math.atan2(ahead_y - y, ahead_x - x) - yaw
-        return [math.cos(turn), math.sin(turn), self._at(*place)]
+        return [math.cos(turn), math.sin(turn), self.at(*place)]
 
-    def _free_place(self, base: NDArray[np.float64]) -> tuple[float, float]:
+    def free_place(self, base: NDArray[np.float64]) -> tuple[float, float]:
         """Return where the base stands on the grid, or the nearest place where it might, and from which a way leads."""
         x, y, _ = base.tolist()
         (i, j), (rows, columns) = self._grid.cell(x, y), self._grid.shape

@@ -112,8 +112,8 @@ class Rearrange(SkillTask[RearrangeState]):
         on = target.start_receptacle, target.goal_receptacle
         self._ways = [HandPath(self.sim.scene.receptacle(receptacle)) for receptacle in on]
         self._floor = (
-            FloorDistance(start, self.sim.scene),
-            FloorDistance(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
+            FloorDistance.to_work(start, self.sim.scene),
+            FloorDistance.to_work(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
         )
 
     def measure(self, common: Common) -> RearrangeState:

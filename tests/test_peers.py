@@ -88,6 +88,7 @@ def test_when_a_success_was_reached(tmp_path: Path) -> None:
     assert run.reached(*run.table(tmp_path), 0.8) is None
 
 
+@pytest.mark.slow
 def test_where_learning_is_measured_a_run_ends_with_its_success(tmp_path: Path) -> None:
     import run
 
@@ -95,6 +96,7 @@ def test_where_learning_is_measured_a_run_ends_with_its_success(tmp_path: Path) 
     assert found.until_steps is not None and found.until_steps < 10**5
 
 
+@pytest.mark.slow
 def test_a_run_that_takes_too_long_is_measured_up_to_there(tmp_path: Path) -> None:
     import run
 

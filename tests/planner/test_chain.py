@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from hab.actions import ARM, BASE, GRIP, STOP, Action
-from hab.episodes import Episode, Target, load_grid, load_scene
+from hab.episodes import Episode, Target, load_grid, load_scene, make_episode
 from hab.navgrid import NavGrid
 from hab.openings import handle_at, rotated
 from hab.robot import REST_Q
@@ -39,6 +41,8 @@ class FakeSim:
         self.actions: list[Action] = []
         self.steps = 0
         self.path_m = self.force_n = 0.0
+        self.scene: Any = SimpleNamespace(articulations=(), receptacles=())  # whose floor is bare
+        self.nav: Any = None
 
     def step(self, action: Action) -> None:
         self.actions.append(action)
@@ -303,6 +307,32 @@ def test_navigate_comes_to_a_front_from_before_it(seed: int, kind: str) -> None:
     full.free = np.zeros_like(grid.free)
     play(full, False)
     assert told == [handle]
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_navigate_comes_to_an_object_from_before_its_furniture(arrives: bool) -> None:
+    """Told a place first, where no stop is heeded, then the object: once it is there, or half of its time is over."""
+    episode = make_episode("tidy_house", "train", 0)
+    target = episode.targets[0]
+    told: list[Vec3] = []
+
+    class Told(Script):
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            super().reset(sim, goal)
+            told.append(goal.position)
+
+    sim: Any = FakeSim()
+    sim.scene, sim.nav = load_scene(episode.scene_seed), load_grid(episode.scene_seed)
+    far = max(sim.scene.receptacles, key=lambda r: math.dist(r.center[:2], target.goal_pos[:2])).center
+    sim.base = np.array([*sim.nav.nearest_free(*far[:2]), 0.0])
+    step = PlanStep("(nav)", "navigate", Goal(target.goal_pos, target.object), "")
+    policy = Told(drive if arrives else nothing, {STOP: np.ones(1, np.float32)})
+    specs = {"navigate": replace(spec("navigate"), ended=lambda sim, goal, action, progress: action[STOP][0] > 0)}
+    result = run_chain(sim, episode, [step], {"navigate": policy}, specs, Limits(100, {"navigate": 20}), False)
+    assert len(told) == 2 and told[0] != told[1] == target.goal_pos
+    assert math.dist(told[0][:2], target.goal_pos[:2]) < 1.5 and sim.nav.is_free(*told[0][:2])
+    assert result.steps == (6 if arrives else 12)
+    assert [float(a[STOP][0]) > 0 for a in sim.actions] == [False] * (result.steps - 1) + [True]
 
 
 def test_the_arm_is_reset_between_skills_without_letting_go() -> None:

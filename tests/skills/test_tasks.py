@@ -399,7 +399,7 @@ def test_a_way_leads_even_from_where_the_base_is_shut_in(monkeypatch: pytest.Mon
     shut_in = load_grid(env.start.episode.scene_seed).with_boxes(walls, 0.1)
     assert shut_in.is_free(x, y) and not shut_in.largest_component[shut_in.cell(x, y)]
     monkeypatch.setattr("skills.navigate.grid_with_openings", lambda *_: shut_in)
-    floor = FloorDistance(env.start, env.sim.scene)
+    floor = FloorDistance.to_work(env.start, env.sim.scene)
     assert math.isfinite(floor(env.sim.base)) and all(map(math.isfinite, floor.way(env.sim.base)))
 
 
