@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -13,10 +13,10 @@ from eval.evaluate import cached_policies, cached_simulator, failure_of, gather
 from hab.actions import Action
 from hab.episodes import SCENARIOS, Episode, load_scene, make_episode
 from hab.layout import SPLIT_SEEDS
-from hab.openings import handle_at
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import SimulationError, Simulator, Snapshot
 from planner.agent import Agent, chain_limits, play_episode, seed_draws
+from planner.task_planner import PlanStep
 from skills.fallen import fallen
 from skills.pick import GRASP_M
 from skills.recorded import SPLIT, Recorded, fingerprint
@@ -38,7 +38,7 @@ class Played:
 
 @dataclass
 class _Noting:
-    """A skill's policy that notes where its calls begin."""
+    """A skill's policy that says when it is told a goal: Navigate more than once in a call (planner/approach.py)."""
 
     skill: str
     policy: SkillPolicy
@@ -77,16 +77,24 @@ def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Pl
     episode = make_episode(scenario, SPLIT, index)
     apartment = fingerprint(load_scene(episode.scene_seed))
 
+    called: list[PlanStep] = []
+
+    def on_call(_: str, step: PlanStep) -> None:
+        called[:] = [step]
+
     def note(skill: str, goal: Goal, sim: Simulator) -> None:
-        if _can_be_done(sim, episode, goal):
-            calls.append(Recorded(skill, scenario, index, goal, Snapshot.of(sim), apartment))
+        if called and called[0].skill == skill:
+            asked = replace(called.pop().goal, taken=goal.taken)
+            if _can_be_done(sim, episode, asked):
+                calls.append(Recorded(skill, scenario, index, asked, Snapshot.of(sim), apartment))
 
     seed_draws(0, index)
     limits = chain_limits(MAX_STEPS, {})
     try:
         loaded = cached_policies(agent, scenario, obs)
         policies = {skill: _Noting(skill, policy, note) for skill, policy in loaded.items()}
-        success = play_episode(cached_simulator("mujoco", False), episode, agent, policies, limits).success
+        sim = cached_simulator("mujoco", False)
+        success = play_episode(sim, episode, agent, policies, limits, on_call=on_call).success
     except SimulationError:
         pass  # what came before it is as good as any
     except Exception as error:
@@ -99,9 +107,7 @@ def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Pl
 def _can_be_done(sim: Simulator, episode: Episode, goal: Goal) -> bool:
     """Whether a call is about one of the episode's objects, and that is in hand to be brought to its goal, or lies
     where it is sought, or behind a door or in a drawer. What has been lost on the way is not; and a closed loop asks
-    for other things, too. Nor is a place that Navigate only passes on its way to a handle."""
-    if goal.articulation and goal.position != handle_at(sim.scene.articulation(goal.articulation), 0.0):
-        return False
+    for other things, too."""
     if goal.object not in {target.object for target in episode.targets}:
         return False
     to_goal = goal.position == episode.target(goal.object).goal_pos

@@ -13,27 +13,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.episodes import Unsolvable, holds
+from hab.episodes import Unsolvable
 from hab.navgrid import NavGrid
-from hab.openings import fridge_start, grid_with_openings, widest
-from hab.scene import Scene, Vec3
+from hab.openings import fridge_start, grid_with_openings, rotated, widest
+from hab.scene import Receptacle, Scene, Vec3
 from skills.navigate import FloorDistance
 from skills.skill import Goal
 from skills.starts import moved_receptacle, working_sides
 
-BEFORE_FRONT_M = (1.8, 1.6, 1.4, 1.2)
-"""So far before a handle, the first where the base may stand, Navigate passes on its way there: from beside it the arm
-does not get hold of it."""
+BEFORE_FRONT_M = (1.2, 1.4, 1.6, 1.8)
+"""So far before a handle, the farthest up to which the base may stand, Navigate passes on its way there: from beside it
+the arm does not get hold of it."""
 FRONT_PASSED_M, PASSED_M = 0.9, 1.0
 """Within so much along the floor Navigate has passed the place before a handle; where one would work at an object."""
+BESIDE_M, BELOW_M = 0.05, 0.03
+"""So far beside a surface, or below where it lies on it, what is believed to be there may be seen."""
 
 
 @dataclass(frozen=True)
 class Approach:
-    """A place that Navigate comes by on its way to a target."""
+    """A place on the floor that Navigate comes by on its way to a target."""
 
     place: Vec3
     floor: FloorDistance
+    """To it and to what is as good."""
     passed_m: float
 
     def passed(self, base: NDArray[np.float64]) -> bool:
@@ -42,39 +45,57 @@ class Approach:
 
 
 def approach(
-    scene: Scene, grid: NavGrid, goal: Goal, opened: Collection[str], base: NDArray[np.float64]
+    scene: Scene, shut: NavGrid, goal: Goal, opened: Collection[str], base: NDArray[np.float64]
 ) -> Approach | None:
     """Return what Navigate comes by on its way from a base pose (3,) to a goal; None: it is to drive straight there.
 
-    `grid`: of the apartment with all shut; `opened`: the drawers and fridges that are believed to be open.
+    `shut`: the grid of the apartment with all shut; `opened`: the drawers and fridges that are believed to be open.
     """
-    if goal.articulation:
-        return _before_front(scene, grid, goal)
     stand_open = [articulation for articulation in scene.articulations if articulation.name in opened]
     joints = {a.name: fridge_start(a) if a.kind == "fridge" else widest(a) for a in stand_open}
-    receptacles = (moved_receptacle(scene, receptacle.name, joints) for receptacle in scene.receptacles)
-    under = [receptacle for receptacle in receptacles if holds(receptacle, goal.position)]
-    if not under:
+    grid = grid_with_openings(scene, shut, joints)
+    if goal.articulation:
+        places, passed_m = _before_front(scene, grid, goal), FRONT_PASSED_M
+    else:
+        receptacles = [moved_receptacle(scene, receptacle.name, joints) for receptacle in scene.receptacles]
+        places, passed_m = _before_surface(receptacles, grid, goal.position), PASSED_M
+    if not places:
         return None
-    grid = grid_with_openings(scene, grid, joints)
-    try:
-        sides = working_sides(grid, max(under, key=lambda receptacle: receptacle.center[2]), goal.position)
-    except Unsolvable:
-        return None
-    places = [(x, y) for x, y, _ in sides]
     floor = FloorDistance(grid, places)
-    if floor(base) < PASSED_M:
+    if floor(base) < passed_m:
         return None
-    from_base = FloorDistance(grid, [floor.free_place(base)])
-    x, y = min(places, key=lambda place: from_base.at(*place))
-    return Approach((x, y, goal.position[2]), floor, PASSED_M)
+    return Approach((*floor.nearest(base), 0.0), floor, passed_m)
 
 
-def _before_front(scene: Scene, grid: NavGrid, goal: Goal) -> Approach | None:
-    x, y, z = goal.position
+def _before_front(scene: Scene, grid: NavGrid, goal: Goal) -> list[tuple[float, float]]:
+    """Return the farthest place before a handle that nothing is between; none if the base may stand nowhere there."""
+    x, y, _ = goal.position
     yaw = scene.articulation(goal.articulation).yaw
-    ahead = ((x + m * math.cos(yaw), y + m * math.sin(yaw), z) for m in BEFORE_FRONT_M)
-    place = next((place for place in ahead if grid.is_free(*place[:2])), None)
-    if place is None:
-        return None
-    return Approach(place, FloorDistance(grid, [place[:2]]), FRONT_PASSED_M)
+    farthest: list[tuple[float, float]] = []
+    for m in BEFORE_FRONT_M:
+        place = x + m * math.cos(yaw), y + m * math.sin(yaw)
+        if grid.is_free(*place) and grid.largest_component[grid.cell(*place)]:
+            farthest = [place]
+        elif farthest:
+            break
+    return farthest
+
+
+def _before_surface(receptacles: list[Receptacle], grid: NavGrid, position: Vec3) -> list[tuple[float, float]]:
+    """Return the places, one for each side, from which the arm gets to what lies there; none if it is on the floor."""
+    under = [receptacle for receptacle in receptacles if _lies_there(receptacle, position)]
+    if not under:
+        return []
+    try:
+        sides = working_sides(grid, max(under, key=lambda receptacle: receptacle.center[2]), position)
+    except Unsolvable:
+        return []
+    return [(x, y) for x, y, _ in sides]
+
+
+def _lies_there(receptacle: Receptacle, position: Vec3) -> bool:
+    """Whether an object whose centre is believed to be there (m, world) is meant to lie on a receptacle."""
+    if not -BELOW_M < position[2] - receptacle.center[2] < receptacle.clearance_m:
+        return False
+    local = np.abs(rotated(-receptacle.yaw, np.subtract(position[:2], receptacle.center[:2])))
+    return bool((local <= np.add(receptacle.half_extents, BESIDE_M)).all())

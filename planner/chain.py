@@ -3,8 +3,8 @@
 The rules are those of habitat-baselines' TP-SRL evaluation (docs/hab.md): a skill acts through its own parts until its
 own termination rule; one that runs out of time ends the episode, unless its interaction holds by then; the arm goes
 back to rest between skills; what a skill has achieved is read off the simulator for measurement only, there is no
-replanning (planner/closed_loop.py has that). The additions are told in docs/hab.md: Navigate comes to what is to be
-opened from before it, and, which changes no success rate, the episode ends at the first missed interaction, because
+replanning (planner/closed_loop.py has that). The additions are told in docs/hab.md: Navigate comes to its target from
+before the furniture, and, which changes no success rate, the episode ends at the first missed interaction, because
 interactions count cumulatively and so no later one can count.
 """
 
@@ -23,6 +23,7 @@ from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_
 from hab.scene import Vec3
 from hab.simulator import Simulator
 from planner.approach import approach
+from planner.problem import is_open
 from planner.task_planner import PlanStep
 from skills import always_drives
 from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
@@ -119,7 +120,8 @@ def run_chain(
     """
     names = [name for step in plan for name in (step.on_the_way, step.interaction) if name]
     result = ChainResult([False] * len(names))
-    chain = Player(sim, limits, stop_mask, on_step, result, ForceSum(sim), scripted, frozenset(episode.joints))
+    opened = frozenset(name for name, at in episode.joints.items() if is_open(sim.scene.articulation(name), at))
+    chain = Player(sim, limits, stop_mask, on_step, result, ForceSum(sim), scripted, opened)
     carried = ""
     for stage, step in enumerate(plan):
         if on_call is not None:
@@ -133,6 +135,8 @@ def run_chain(
         missed = bool(step.interaction) and not _interaction_holds(sim, episode, step)
         if step.skill.startswith("open"):
             chain.opened |= {step.goal.articulation}
+        elif step.skill.startswith("close"):
+            chain.opened -= {step.goal.articulation}
         if step.interaction and not missed:
             result.interactions[names.index(step.interaction)] = True
 
@@ -183,7 +187,7 @@ class Player:
     result: ChainResult
     force: ForceSum
     scripted: bool = False
-    """Whether oracles play, or a person: they see for themselves where a front looks."""
+    """Whether oracles play, or a person: they find their own way."""
     opened: frozenset[str] = frozenset()
     """Drawers and fridges that are believed to be open."""
     _held: str = ""
@@ -226,7 +230,8 @@ class Player:
     ) -> tuple[bool, bool]:
         """Run one skill; return whether it ended on its own rule, in time, and whether it had anything in hand.
 
-        `given_up`: asked after each control step, whether to end it before its time is out.
+        `given_up`: asked after each control step, whether it comes to nothing: what it comes by on its way is given up
+        then, and after that the call.
         """
         sim, goal, progress = self.sim, step.goal, Progress()
         deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
@@ -246,11 +251,15 @@ class Player:
             if masked or by_way_of is not None:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
             self._advance(stage, action)
-            if self.too_much_force() or given_up():
+            if self.too_much_force():
                 return False, progress.grasped
-            if by_way_of is not None and (by_way_of.passed(sim.base) or self.result.steps > half_time):
-                by_way_of = None
-                policy.reset(sim, goal)
+            vain = given_up()
+            if by_way_of is not None:
+                if vain or by_way_of.passed(sim.base) or self.result.steps > half_time:
+                    by_way_of = None
+                    policy.reset(sim, goal)
+            elif vain:
+                return False, progress.grasped
             progress.steps += 1
             progress.grasped |= sim.held != ""
             progress.left_start |= math.dist(ee_in_base(sim), start) > START_ZONE_M

@@ -44,10 +44,13 @@ class Trail:
         self._lately.clear()
 
     def stands_still(self) -> bool:
-        """Whether the base has not got anywhere for long, in this call."""
+        """Whether the base has not got anywhere for long, in this call and since this was last answered with yes."""
         if len(self._lately) < STUCK_STEPS:
             return False
-        return all(math.dist(point, self._lately[-1]) < STUCK_M for point in self._lately)
+        still = all(math.dist(point, self._lately[-1]) < STUCK_M for point in self._lately)
+        if still:
+            self._lately.clear()
+        return still
 
     def watch(self, base: NDArray[np.float64]) -> None:
         """Take note after a control step."""

@@ -237,26 +237,30 @@ class FloorDistance:
 
     def __call__(self, base: NDArray[np.float64]) -> float:
         """Return it (m) from a base pose (3,)."""
-        return self.at(*self.free_place(base))
+        return self._at(*self._free_place(base))
 
-    def at(self, x: float, y: float) -> float:
-        """Return it (m) from a free place, interpolated between the cells around, so that every centimetre counts."""
+    def _at(self, x: float, y: float) -> float:
+        """Interpolate between the cells around, so that every centimetre counts."""
         row = (y - self._grid.origin[1]) / self._grid.cell_m - 0.5
         column = (x - self._grid.origin[0]) / self._grid.cell_m - 0.5
         distance = _interpolate(self._field, row, column)
         return distance if math.isfinite(distance) else float(self._field[self._grid.cell(x, y)])
 
+    def nearest(self, base: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the nearest of the places from a base pose (3,): the centre of its cell."""
+        return self._grid.xy(*_descend(self._field, *self._grid.cell(*self._free_place(base)), self._field.size))
+
     def way(self, base: NDArray[np.float64]) -> list[float]:
         """Return where the shortest path leads from a base pose (3,): cosine and sine of the direction, in the base's
         frame, of what lies `LOOK_AHEAD_M` ahead on it, and its length (m)."""
         x, y, yaw = base.tolist()
-        place = self.free_place(base)
+        place = self._free_place(base)
         i, j = _descend(self._field, *self._grid.cell(*place), round(LOOK_AHEAD_M / self._grid.cell_m))
         ahead_x, ahead_y = self._grid.xy(i, j)
         turn = math.atan2(ahead_y - y, ahead_x - x) - yaw
-        return [math.cos(turn), math.sin(turn), self.at(*place)]
+        return [math.cos(turn), math.sin(turn), self._at(*place)]
 
-    def free_place(self, base: NDArray[np.float64]) -> tuple[float, float]:
+    def _free_place(self, base: NDArray[np.float64]) -> tuple[float, float]:
         """Return where the base stands on the grid, or the nearest place where it might, and from which a way leads."""
         x, y, _ = base.tolist()
         (i, j), (rows, columns) = self._grid.cell(x, y), self._grid.shape

@@ -9,7 +9,7 @@ import pytest
 
 from hab.episodes import Episode, load_grid, load_scene, make_episode
 from hab.navgrid import NavGrid
-from hab.openings import drawn_out, fridge_start, grid_with_openings, widest
+from hab.openings import drawn_out, fridge_start, grid_with_openings, handle_at, rotated, widest
 from hab.scene import Scene
 from planner.approach import FRONT_PASSED_M, PASSED_M, approach
 from skills.skill import Goal
@@ -46,7 +46,7 @@ def test_an_object_is_come_to_where_the_arm_gets_at_it(scenario: str, index: int
                     continue
                 detours += 1
                 assert nearest_m > PASSED_M - 0.15 and not found.passed(base)
-                assert min(math.dist(found.place[:2], place) for place in work) < 1e-6
+                assert min(math.dist(found.place[:2], place) for place in work) < 0.04  # its cell's centre
                 there_m = floor.geodesic((base[0], base[1]), found.place[:2])
                 assert there_m < nearest_m + 0.15
                 assert found.passed(np.array([*found.place[:2], 0.0]))
@@ -82,20 +82,31 @@ def test_the_open_door_is_gone_round() -> None:
     fridge = next(a for a in scene.articulations if a.kind == "fridge")
     opened = grid_with_openings(scene, grid, {fridge.name: fridge_start(fridge)})
     target = next(t for t in episode.targets if scene.receptacle(t.start_receptacle).articulation == fridge.name)
-    for base in bases(opened):
-        found = approach(scene, grid, Goal(target.start_pos, target.object), {fridge.name}, base)
-        assert found is None or opened.is_free(*found.place[:2])
+    goal = Goal(target.start_pos, target.object)
+    round_it = [approach(scene, grid, goal, {fridge.name}, base) for base in bases(opened)]
+    through = [approach(scene, grid, goal, (), base) for base in bases(opened)]
+    assert all(opened.is_free(*found.place[:2]) for found in round_it if found)
+    assert not all(opened.is_free(*found.place[:2]) for found in through if found)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_front_is_come_to_from_before_it(seed: int) -> None:
+    """The base may stand all the way from there to where it is near the front."""
     scene, grid = load_scene(seed), load_grid(seed)
+    found = 0
     for articulation in scene.articulations:
+        handle = handle_at(articulation, 0.0)
         for base in bases(grid, 5):
-            found = approach(scene, grid, Goal((*base[:2].tolist(), 0.5), "", articulation.name), (), base)
-            assert found is None or grid.is_free(*found.place[:2])
-            if found is not None:
-                assert found.passed(np.array([*found.place[:2], 0.0])) and found.passed_m == FRONT_PASSED_M
+            by_way_of = approach(scene, grid, Goal(handle, "", articulation.name), (), base)
+            if by_way_of is None:
+                continue
+            found += 1
+            ahead, aside = rotated(-articulation.yaw, np.subtract(by_way_of.place[:2], handle[:2]))
+            assert 1.15 < ahead < 1.85 and abs(aside) < 0.04
+            for m in np.arange(1.2, ahead, 0.2):
+                assert grid.is_free(*np.add(handle[:2], rotated(articulation.yaw, (m, 0.0)))) or m < ahead - 0.3
+            assert by_way_of.passed(np.array([*by_way_of.place[:2], 0.0])) and by_way_of.passed_m == FRONT_PASSED_M
+    assert found > 5
 
 
 def test_nothing_is_known_of_what_lies_on_the_floor() -> None:

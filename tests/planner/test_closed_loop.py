@@ -388,8 +388,8 @@ def test_a_base_that_backs_off_goes_the_way_it_came() -> None:
 
 def test_a_base_that_gets_nowhere_is_noticed() -> None:
     trail = Trail()
-    for step in range(STUCK_STEPS + 10):
-        assert trail.stands_still() == (step >= STUCK_STEPS)
+    for step in range(2 * STUCK_STEPS + 10):
+        assert trail.stands_still() == (step in (STUCK_STEPS, 2 * STUCK_STEPS))  # and then it has as long again
         trail.watch(np.array([0.05 * np.sin(step), 0.0, 0.0]))
     trail.begin()
     for step in range(STUCK_STEPS + 10):
