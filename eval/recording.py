@@ -78,12 +78,13 @@ def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Pl
     apartment = fingerprint(load_scene(episode.scene_seed))
 
     called: list[PlanStep] = []
+    """The call that begins, until its policy is first told a goal."""
 
     def on_call(_: str, step: PlanStep) -> None:
         called[:] = [step]
 
     def note(skill: str, goal: Goal, sim: Simulator) -> None:
-        if called and called[0].skill == skill:
+        if called:
             asked = replace(called.pop().goal, taken=goal.taken)
             if _can_be_done(sim, episode, asked):
                 calls.append(Recorded(skill, scenario, index, asked, Snapshot.of(sim), apartment))
@@ -99,7 +100,7 @@ def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Pl
         pass  # what came before it is as good as any
     except Exception as error:
         raise failure_of(scenario, SPLIT, index, error) from error
-    rng, sim = np.random.default_rng([index, number]), cached_simulator("mujoco", False)
+    rng = np.random.default_rng([index, number])
     again = [call for call in calls if call.skill == "pick" and rng.random() < on_the_floor]
     return Played([*calls, *filter(None, (fallen(sim, call, rng) for call in again))], success)
 

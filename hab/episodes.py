@@ -256,13 +256,13 @@ def lies_on(scene: Scene, place: Sequence[float]) -> Receptacle | None:
     return min(found, key=lambda r: z - r.center[2], default=None)
 
 
-def holds(receptacle: Receptacle, place: Sequence[float]) -> bool:
-    """Whether an object lies on a receptacle whose centre is there (m, world): over its usable rectangle, to a
-    millimetre, and under what is above it."""
-    if not 0.0 < place[2] - receptacle.center[2] < receptacle.clearance_m:
+def holds(receptacle: Receptacle, place: Sequence[float], beside_m: float = 1e-3, below_m: float = 0.0) -> bool:
+    """Whether an object lies on a receptacle whose centre is there (m, world): over its usable rectangle, give or take
+    `beside_m`, and under what is above it; above its surface, give or take `below_m`."""
+    if not -below_m < place[2] - receptacle.center[2] < receptacle.clearance_m:
         return False
     local = np.abs(rotated(-receptacle.yaw, np.subtract(place[:2], receptacle.center[:2])))
-    return bool((local <= np.add(receptacle.half_extents, 1e-3)).all())
+    return bool((local <= np.add(receptacle.half_extents, beside_m)).all())
 
 
 def approach_poses(

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.episodes import Unsolvable
+from hab.episodes import Unsolvable, holds
 from hab.navgrid import NavGrid
-from hab.openings import fridge_start, grid_with_openings, rotated, widest
+from hab.openings import fridge_start, grid_with_openings, widest
 from hab.scene import Receptacle, Scene, Vec3
 from skills.navigate import FloorDistance
 from skills.skill import Goal
@@ -83,7 +83,7 @@ def _before_front(scene: Scene, grid: NavGrid, goal: Goal) -> list[tuple[float, 
 
 def _before_surface(receptacles: list[Receptacle], grid: NavGrid, position: Vec3) -> list[tuple[float, float]]:
     """Return the places, one for each side, from which the arm gets to what lies there; none if it is on the floor."""
-    under = [receptacle for receptacle in receptacles if _lies_there(receptacle, position)]
+    under = [receptacle for receptacle in receptacles if holds(receptacle, position, BESIDE_M, BELOW_M)]
     if not under:
         return []
     try:
@@ -91,11 +91,3 @@ def _before_surface(receptacles: list[Receptacle], grid: NavGrid, position: Vec3
     except Unsolvable:
         return []
     return [(x, y) for x, y, _ in sides]
-
-
-def _lies_there(receptacle: Receptacle, position: Vec3) -> bool:
-    """Whether an object whose centre is believed to be there (m, world) is meant to lie on a receptacle."""
-    if not -BELOW_M < position[2] - receptacle.center[2] < receptacle.clearance_m:
-        return False
-    local = np.abs(rotated(-receptacle.yaw, np.subtract(position[:2], receptacle.center[:2])))
-    return bool((local <= np.add(receptacle.half_extents, BESIDE_M)).all())

@@ -264,52 +264,6 @@ def test_stop_is_masked_while_the_target_is_far() -> None:
     assert all(float(a[STOP][0]) > 0 for a in sim.actions if STOP in a)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 1000])
-@pytest.mark.parametrize("kind", ["cabinet", "fridge"])
-def test_navigate_comes_to_a_front_from_before_it(seed: int, kind: str) -> None:
-    """First to where the base may stand and the front looks, where no stop is heeded, then to the handle; an oracle
-    straight to the handle, as does who has no room there."""
-    scene, grid = load_scene(seed), load_grid(seed)
-    name = next(a.name for a in scene.articulations if a.kind == kind)
-    handle, yaw = handle_at(scene.articulation(name), 0.0), scene.articulation(name).yaw
-    told: list[Vec3] = []
-
-    class Told(Script):
-        def reset(self, sim: Simulator, goal: Goal) -> None:
-            super().reset(sim, goal)
-            told.append(goal.position)
-
-        def act(self, sim: Simulator) -> Action:
-            action = super().act(sim)
-            return action if self.waited >= 5 else {STOP: -np.ones(1, np.float32)}
-
-    def play(nav: NavGrid, scripted: bool) -> list[Action]:
-        told.clear()
-        sim: Any = FakeSim()
-        sim.scene, sim.nav, sim.base = scene, nav, np.array([20.0, 20.0, 0.0])
-        steps = [PlanStep("(nav)", "navigate", Goal(handle, "cup", name), "")]
-        policy, limits = Told(drive, {STOP: np.ones(1, np.float32)}), Limits(100, {"navigate": 20})
-        specs = {"navigate": replace(spec("navigate"), ended=lambda sim, goal, action, progress: action[STOP][0] > 0)}
-        result = run_chain(sim, EPISODE, steps, {"navigate": policy}, specs, limits, False, scripted=scripted)
-        assert result.trace[0].outcome == "success" and result.steps < 20
-        return list(sim.actions)
-
-    actions = play(grid, False)
-    place, then = told
-    ahead, aside = rotated(-yaw, np.subtract(place[:2], handle[:2]))
-    assert 1.15 < ahead < 1.85 and abs(aside) < 0.04 and grid.is_free(*place[:2])
-    farther = np.add(handle[:2], rotated(yaw, (0.2 * round(ahead / 0.2) + 0.2, 0.0)))
-    assert ahead > 1.7 or not grid.is_free(*farther)
-    assert then == handle
-    assert [float(a[STOP][0]) > 0 for a in actions] == [False] * (len(actions) - 1) + [True]
-    play(grid, True)
-    assert told == [handle]
-    full = copy.copy(grid)
-    full.free = np.zeros_like(grid.free)
-    play(full, False)
-    assert told == [handle]
-
-
 class Told(Script):
     """Remembers what it is told, and wants to stop."""
 
@@ -322,6 +276,47 @@ class Told(Script):
         self.told.append(goal)
 
 
+STOPPED = replace(spec("navigate"), ended=lambda sim, goal, action, progress: bool(action[STOP][0] > 0))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 1000])
+@pytest.mark.parametrize("kind", ["cabinet", "fridge"])
+def test_navigate_comes_to_a_front_from_before_it(seed: int, kind: str) -> None:
+    """First to where the base may stand and the front looks, where no stop is heeded, then to the handle; an oracle
+    straight to the handle, as does who has no room there."""
+    scene, grid = load_scene(seed), load_grid(seed)
+    name = next(a.name for a in scene.articulations if a.kind == kind)
+    handle, yaw = handle_at(scene.articulation(name), 0.0), scene.articulation(name).yaw
+
+    class Patient(Told):
+        def act(self, sim: Simulator) -> Action:
+            action = super().act(sim)
+            return action if self.waited >= 5 else {STOP: -np.ones(1, np.float32)}
+
+    def play(nav: NavGrid, scripted: bool) -> tuple[list[Vec3], list[Action]]:
+        sim: Any = FakeSim()
+        sim.scene, sim.nav, sim.base = scene, nav, np.array([20.0, 20.0, 0.0])
+        steps = [PlanStep("(nav)", "navigate", Goal(handle, "cup", name), "")]
+        policy, limits = Patient(drive), Limits(100, {"navigate": 20})
+        result = run_chain(
+            sim, EPISODE, steps, {"navigate": policy}, {"navigate": STOPPED}, limits, False, scripted=scripted
+        )
+        assert result.trace[0].outcome == "success" and result.steps < 20
+        return [goal.position for goal in policy.told], list(sim.actions)
+
+    (place, then), actions = play(grid, False)
+    ahead, aside = rotated(-yaw, np.subtract(place[:2], handle[:2]))
+    assert 1.15 < ahead < 1.85 and abs(aside) < 0.04 and grid.is_free(*place[:2])
+    farther = np.add(handle[:2], rotated(yaw, (0.2 * round(ahead / 0.2) + 0.2, 0.0)))
+    assert ahead > 1.7 or not grid.is_free(*farther)
+    assert then == handle
+    assert [float(a[STOP][0]) > 0 for a in actions] == [False] * (len(actions) - 1) + [True]
+    assert play(grid, True)[0] == [handle]
+    full = copy.copy(grid)
+    full.free = np.zeros_like(grid.free)
+    assert play(full, False)[0] == [handle]
+
+
 def far_from_a_goal() -> tuple[Any, Episode, PlanStep]:
     episode = make_episode("tidy_house", "train", 0)
     target = episode.targets[0]
@@ -330,9 +325,6 @@ def far_from_a_goal() -> tuple[Any, Episode, PlanStep]:
     far = max(sim.scene.receptacles, key=lambda r: math.dist(r.center[:2], target.goal_pos[:2])).center
     sim.base = np.array([*sim.nav.nearest_free(*far[:2]), 0.0])
     return sim, episode, PlanStep("(nav)", "navigate", Goal(target.goal_pos, target.object), "")
-
-
-STOPPED = replace(spec("navigate"), ended=lambda sim, goal, action, progress: bool(action[STOP][0] > 0))
 
 
 @pytest.mark.parametrize("arrives", [True, False])
