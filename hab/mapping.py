@@ -116,6 +116,12 @@ class LaserMap:
         pose, hand = (x, y, yaw), hand or NO_HAND
         _draw(pose, hand, laser, head_scan, self._seen, self._over, self._cost, self._bounds)
 
+    def mark(self, points: NDArray[np.float64]) -> None:
+        """Draw that something is known to be at points (n, 2) (m, the map's frame)."""
+        for x, y in points.tolist():
+            _mark(x, y, self._seen, self._cost, self._bounds)
+        self._path = None
+
     def route(self, x: float, y: float, yaw: float, goal: tuple[float, float]) -> NDArray[np.float32]:
         """Return sine and cosine of the heading (rad, left positive) to the points `LOOK_AHEAD_M` along the way to a
         goal (m, the map's frame), and the way's length (m)."""
@@ -158,6 +164,27 @@ def _see_over(pose: tuple[float, float, float], ray: int, until_m: float, over: 
         passed += 0.5 * CELL_M
 
 
+@njit("void(float64, float64, boolean[:, ::1], float64[:, ::1], int64[::1])", cache=True)
+def _mark(x: float, y: float, seen: NDArray[np.bool_], cost: NDArray[np.float64], bounds: NDArray[np.int64]) -> None:
+    """Note that something is at a point (m, the map's frame), and what that makes the cells around it cost."""
+    i, j = _cell(x), _cell(y)
+    if not _drawable(i, j) or seen[i, j]:
+        return
+    seen[i, j] = True
+    for disc, price in ((_ARM, CLOSE_COST), (_BODY, NEAR_COST)):
+        for n in range(len(disc)):
+            near_i, near_j = i + disc[n, 0], j + disc[n, 1]
+            cost[near_i, near_j] = max(cost[near_i, near_j], price)
+    cost[i, j] = max(cost[i, j], HIT_COST)
+    # Where two cells of a wall touch by their corners alone, no way leads between them.
+    for side_i in (i - 1, i + 1):
+        for side_j in (j - 1, j + 1):
+            if seen[side_i, side_j] and not seen[side_i, j] and not seen[i, side_j]:
+                cost[side_i, j] = max(cost[side_i, j], HIT_COST)
+    bounds[0], bounds[1] = min(bounds[0], i), min(bounds[1], j)
+    bounds[2], bounds[3] = max(bounds[2], i), max(bounds[3], j)
+
+
 @njit(
     "void(UniTuple(float64, 3), UniTuple(float64, 3), float32[::1], float32[::1], boolean[:, ::1], boolean[:, ::1], "
     "float64[:, ::1], int64[::1])",
@@ -193,22 +220,7 @@ def _draw(
             if head_scan[k] == _UNKNOWN or head_scan[k] >= _NEAR or height <= LOW_M or height >= HIGH_M or in_hand:
                 continue
         met_x, met_y = on_map(pose, ahead, left)
-        i, j = _cell(met_x), _cell(met_y)
-        if not _drawable(i, j) or seen[i, j]:
-            continue
-        seen[i, j] = True
-        for disc, price in ((_ARM, CLOSE_COST), (_BODY, NEAR_COST)):
-            for n in range(len(disc)):
-                near_i, near_j = i + disc[n, 0], j + disc[n, 1]
-                cost[near_i, near_j] = max(cost[near_i, near_j], price)
-        cost[i, j] = max(cost[i, j], HIT_COST)
-        # Where two cells of a wall touch by their corners alone, no way leads between them.
-        for side_i in (i - 1, i + 1):
-            for side_j in (j - 1, j + 1):
-                if seen[side_i, side_j] and not seen[side_i, j] and not seen[i, side_j]:
-                    cost[side_i, j] = max(cost[side_i, j], HIT_COST)
-        bounds[0], bounds[1] = min(bounds[0], i), min(bounds[1], j)
-        bounds[2], bounds[3] = max(bounds[2], i), max(bounds[3], j)
+        _mark(met_x, met_y, seen, cost, bounds)
 
 
 @njit("float32[::1](float64[:, ::1], float64, float64, float64)", cache=True)

@@ -7,19 +7,20 @@ other side of a fridge's open door. habitat's Navigate, too, is called to where 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.episodes import Unsolvable, holds
-from hab.navgrid import NavGrid
-from hab.openings import fridge_start, grid_with_openings, widest
+from hab.episodes import approach_poses, holds
+from hab.navgrid import NavGrid, OrientedBox
+from hab.openings import grid_with_openings
 from hab.scene import Receptacle, Scene, Vec3
+from planner.doors import door_boxes, hidden
 from skills.navigate import FloorDistance
 from skills.skill import Goal
-from skills.starts import moved_receptacle, working_sides
+from skills.starts import moved_receptacle
 
 BEFORE_FRONT_M = (1.2, 1.4, 1.6, 1.8)
 """So far before a handle, the farthest up to which the base may stand, Navigate passes on its way there: from beside it
@@ -45,25 +46,23 @@ class Approach:
 
 
 def approach(
-    scene: Scene, shut: NavGrid, goal: Goal, opened: Collection[str], base: NDArray[np.float64]
+    scene: Scene, shut: NavGrid, goal: Goal, joints: Mapping[str, float], base: NDArray[np.float64]
 ) -> Approach | None:
     """Return what Navigate comes by on its way from a base pose (3,) to a goal; None: it is to drive straight there.
 
-    `shut`: the grid of the apartment with all shut; `opened`: the drawers and fridges that are believed to be open.
+    `shut`: the grid of the apartment with all shut; `joints`: how far (m or rad) the drawers and fridges that are
+    believed to be open are.
     """
-    stand_open = [articulation for articulation in scene.articulations if articulation.name in opened]
-    joints = {a.name: fridge_start(a) if a.kind == "fridge" else widest(a) for a in stand_open}
     grid = grid_with_openings(scene, shut, joints)
     if goal.articulation:
         places, passed_m = _before_front(scene, grid, goal), FRONT_PASSED_M
     else:
         receptacles = [moved_receptacle(scene, receptacle.name, joints) for receptacle in scene.receptacles]
-        places, passed_m = _before_surface(receptacles, grid, goal.position), PASSED_M
+        boxes = door_boxes(scene.articulations, joints)
+        places, passed_m = _before_surface(receptacles, grid, boxes, goal.position), PASSED_M
     if not places:
         return None
     floor = FloorDistance(grid, places)
-    if floor(base) < passed_m:
-        return None
     return Approach((*floor.nearest(base), 0.0), floor, passed_m)
 
 
@@ -81,13 +80,16 @@ def _before_front(scene: Scene, grid: NavGrid, goal: Goal) -> list[tuple[float, 
     return farthest
 
 
-def _before_surface(receptacles: list[Receptacle], grid: NavGrid, position: Vec3) -> list[tuple[float, float]]:
-    """Return the places, one for each side, from which the arm gets to what lies there; none if it is on the floor."""
+def _before_surface(
+    receptacles: list[Receptacle], grid: NavGrid, doors: list[OrientedBox], position: Vec3
+) -> list[tuple[float, float]]:
+    """Return the nearest place for each side from which the arm gets to what lies there, past open fridges' doors; none
+    if it is on the floor."""
     under = [receptacle for receptacle in receptacles if holds(receptacle, position, BESIDE_M, BELOW_M)]
     if not under:
         return []
-    try:
-        sides = working_sides(grid, max(under, key=lambda receptacle: receptacle.center[2]), position)
-    except Unsolvable:
-        return []
-    return [(x, y) for x, y, _ in sides]
+    nearest: dict[float, tuple[float, float]] = {}
+    for x, y, yaw in approach_poses(grid, max(under, key=lambda receptacle: receptacle.center[2]), position):
+        if yaw not in nearest and not hidden(doors, (x, y), position):
+            nearest[yaw] = x, y
+    return list(nearest.values())

@@ -20,13 +20,15 @@ import numpy as np
 from hab.actions import BASE, GRIP, STOP, Action
 from hab.episodes import Episode
 from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
+from hab.openings import rotated, widest
 from hab.scene import Vec3
 from hab.simulator import Simulator
 from planner.approach import approach
+from planner.doors import OpenDoors, hidden
 from planner.problem import is_open
 from planner.task_planner import PlanStep
 from skills import always_drives
-from skills.skill import START_ZONE_M, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
+from skills.skill import START_ZONE_M, Goal, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
 
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
@@ -198,6 +200,9 @@ class Player:
     _map: dict[str, Any] = field(default_factory=dict)
     """What Navigate has drawn in this episode."""
 
+    def __post_init__(self) -> None:
+        self._doors = OpenDoors(self.sim.scene)
+
     def begin(self, step: PlanStep) -> Begun:
         """Take note of where a call begins."""
         return Begun(self.result.steps, planar_distance(self.sim, step.goal.position), self.sim.path_m)
@@ -241,21 +246,31 @@ class Player:
         elif step.skill == "navigate":
             goal = replace(goal, map=self._map)
         by_way_of, half_time = None, (self.result.steps + deadline) // 2
-        if step.skill == "navigate" and not self.scripted:
-            by_way_of = approach(sim.scene, sim.nav, goal, self.opened, sim.base)
+        drives = step.skill == "navigate" and not self.scripted
+        if drives:
+            self._doors.begin(self.opened)
+            by_way_of = approach(sim.scene, sim.nav, goal, self._joints(), sim.base)
+            if by_way_of is not None and by_way_of.passed(sim.base) and not self._hidden(goal):
+                by_way_of = None
         policy.reset(sim, goal if by_way_of is None else replace(goal, position=by_way_of.place))
         start = ee_in_base(sim)
         while self.result.steps < deadline:
             action = spec.heeded(sim, goal, own_parts(policy.act(sim), parts, sim.held != ""))
             masked = self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M
+            masked |= drives and self.result.steps <= half_time and self._hidden(goal)
             if masked or by_way_of is not None:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
+            if drives and self._doors.watch(sim):
+                self._draw_doors()
             self._advance(stage, action)
+            if sim.held and goal.articulation and step.skill != "navigate":
+                self._doors.bring(goal.articulation, sim.ee_pos)
             if self.too_much_force():
                 return False, progress.grasped
             vain = given_up()
             if by_way_of is not None:
-                if vain or by_way_of.passed(sim.base) or self.result.steps > half_time:
+                passed = by_way_of.passed(sim.base) and not self._hidden(goal)
+                if vain or passed or self.result.steps > half_time:
                     by_way_of = None
                     policy.reset(sim, goal)
             elif vain:
@@ -266,6 +281,22 @@ class Player:
             if spec.ended(sim, goal, action, progress):
                 return True, progress.grasped
         return False, progress.grasped
+
+    def _joints(self) -> dict[str, float]:
+        """Return how far (m or rad) what is believed to be open is."""
+        stand_open = [a for a in self.sim.scene.articulations if a.name in self.opened]
+        return {a.name: self._doors.joints.get(a.name, widest(a)) for a in stand_open}
+
+    def _draw_doors(self) -> None:
+        """Let Navigate's map, if it draws one, show the doors that are believed to stand open: the head, which looks
+        ahead alone, has seen little of them."""
+        if "map" in self._map:
+            x, y, yaw = self._map["began"]
+            self._map["map"].mark(rotated(-yaw, (self._doors.points() - (x, y)).T).T)
+
+    def _hidden(self, goal: Goal) -> bool:
+        """Whether a fridge's open door is believed to be between the base and what lies at a goal."""
+        return not goal.articulation and hidden(self._doors.boxes(), self.sim.base.tolist(), goal.position)
 
     def avoid_the_way(self) -> None:
         """Let Navigate, if it draws a map, take another way than the one on which it has just got stuck."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,22 +210,31 @@ def fallen(look: Look, near: tuple[float, float], half: Vec3) -> Vec3 | None:
 def joint_seen(look: Look, articulation: Articulation) -> float | None:
     """Return how far a drawer (m) or fridge's door (rad) is open, by where its front is seen; None if it is not, or of
     furniture whose fronts are not known (HAB's own, of which there is a box about the whole)."""
+    positions, points = _fronts(articulation)
+    if not points.size:
+        return None
+    off = look.beyond(points.reshape(-1, 3)).reshape(points.shape[:2])
+    known = ~np.isnan(off)
+    met = known & (np.abs(off) < PANEL_M)
+    count, seen = met.sum(axis=1), known.sum(axis=1)
+    apart = np.where(met, np.abs(off), 0.0).sum(axis=1) / np.maximum(count, 1)
+    score = np.where((count >= FEWEST) & (count >= MOST * seen), count - apart / PANEL_M, 0.0)
+    best = int(score.argmax())
+    return float(positions[best]) if score[best] > 0.0 else None
+
+
+@lru_cache(maxsize=256)
+def _fronts(articulation: Articulation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the positions at which a front is looked for, and points across it at each (positions, n, 3; world, m);
+    none of furniture whose fronts are not known."""
     name = f"{articulation.name}/{'door' if articulation.kind == 'fridge' else 'front'}"
     front = next((geom for geom in articulation.geoms if geom.name == name), None)
     if front is None:
-        return None
+        return np.empty(0), np.empty((0, 0, 3))
     points = _door(front, articulation.handle_pos[1]) if articulation.kind == "fridge" else _front(front)
-    best, least = None, 0.0
-    for position in np.arange(0.0, widest(articulation) + 0.001, STEPS[articulation.kind]):
-        off = look.beyond(np.array([link_to_world(articulation, float(position), point) for point in points]))
-        known = off[~np.isnan(off)]
-        met = np.abs(known[np.abs(known) < PANEL_M])
-        if len(met) < FEWEST or len(met) < MOST * len(known):
-            continue
-        score = len(met) - float(met.mean()) / PANEL_M
-        if score > least:
-            best, least = float(position), score
-    return best
+    positions = np.arange(0.0, widest(articulation) + 0.001, STEPS[articulation.kind])
+    placed = [[link_to_world(articulation, float(position), point) for point in points] for position in positions]
+    return np.asarray(positions, np.float64), np.array(placed, np.float64)
 
 
 def _front(front: Geom) -> list[Vec3]:

@@ -87,6 +87,21 @@ def test_where_the_robot_has_not_got_through_it_tries_another_way_at_last() -> N
     assert tries > 0 and length > math.hypot(1.0, 8.0) + math.hypot(1.5, 8.0)
 
 
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_the_way_goes_round_what_is_known_to_stand_there(side: float) -> None:
+    """A wall across the straight way that no sensor has met, longer on one side: on the other one, in a circuit of two
+    straight lines round its end."""
+    drawn, end_m = LaserMap(12.0), 1.0
+    assert drawn.route(0.0, 0.0, 0.0, (4.0, 0.0))[-1] == pytest.approx(4.0, rel=0.05)
+    drawn.mark(np.array([(2.0, side * y) for y in np.arange(-end_m, 6.0, 0.05)]))
+    told = drawn.route(0.0, 0.0, 0.0, (4.0, 0.0))
+    sine, _, _, _, length = told.tolist()
+    assert sine * side < 0.0
+    assert 2.0 * math.hypot(2.0, end_m) < length < 1.3 * 2.0 * math.hypot(2.0, end_m + BODY_M)
+    drawn.mark(np.array([(2.0, side * y) for y in np.arange(-end_m, 6.0, 0.05)]))  # known already
+    assert drawn.route(0.0, 0.0, 0.0, (4.0, 0.0)).tolist() == told.tolist()
+
+
 def test_the_look_ahead_ends_at_the_goal() -> None:
     told = LaserMap(12.0).route(0.0, 0.0, 0.5, (0.2, 0.0))
     assert told[-1] < min(LOOK_AHEAD_M)

@@ -14,9 +14,11 @@ import pytest
 
 from hab.actions import ARM, BASE, GRIP, STOP, Action
 from hab.episodes import Episode, Target, load_grid, load_scene, make_episode
+from hab.mapping import LaserMap
 from hab.measures import ForceSum
 from hab.navgrid import NavGrid
-from hab.openings import handle_at, rotated
+from hab.openings import footprint, grid_with_openings, handle_at, rotated
+from hab.ray_fans import HEAD_LOOK_DIRECTIONS
 from hab.robot import REST_Q
 from hab.scene import Vec3
 from hab.simulator import Simulator
@@ -24,6 +26,7 @@ from planner.chain import ChainResult, Limits, Player, run_chain
 from planner.task_planner import PlanStep, whole_steps
 from skills import task_class
 from skills.skill import Goal, Progress, SkillSpec
+from skills.starts import working_pose
 
 TARGETS = tuple(Target(o, "table", "shelf", (1.0, 0.0, 0.5), (3.0, i, 0.5)) for i, o in enumerate(("cup", "can")))
 EPISODE = Episode("tidy_house", "val", 0, 0, (0.0, 0.0, 0.0), {}, {}, TARGETS)
@@ -339,6 +342,54 @@ def test_navigate_comes_to_an_object_from_before_its_furniture(arrives: bool) ->
     assert math.dist(first.position[:2], step.goal.position[:2]) < 1.5 and sim.nav.is_free(*first.position[:2])
     assert result.steps == (6 if arrives else 12)
     assert [float(a[STOP][0]) > 0 for a in sim.actions] == [False] * (result.steps - 1) + [True]
+
+
+def before_an_open_fridge(before: bool) -> tuple[Any, Episode, PlanStep]:
+    """Stand before what lies in it, or behind its door."""
+    episode = make_episode("prepare_groceries", "train", 1)
+    sim: Any = FakeSim()
+    sim.scene, sim.nav = load_scene(episode.scene_seed), load_grid(episode.scene_seed)
+    sim.head_look = lambda: np.ones(len(HEAD_LOOK_DIRECTIONS), np.float32)
+    fridge = next(a for a in sim.scene.articulations if a.kind == "fridge")
+    target = next(t for t in episode.targets if sim.scene.receptacle(t.start_receptacle).articulation == fridge.name)
+    if before:
+        grid = grid_with_openings(sim.scene, sim.nav, episode.joints)
+        place = working_pose(grid, sim.scene.receptacle(target.start_receptacle), target.start_pos)[:2]
+    else:
+        x, y, *_ = footprint(fridge, episode.joints[fridge.name])
+        place = tuple(np.array((x, y)) + 0.5 * (np.array((x, y)) - target.start_pos[:2]))
+    sim.base = np.array([*place, 0.7])
+    return sim, episode, PlanStep("(nav)", "navigate", Goal(target.start_pos, target.object), "")
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_no_stop_is_heeded_behind_an_open_door(before: bool) -> None:
+    """Not for half of the call's time, near as its target may be; before the fridge it is heeded at once."""
+    sim, episode, step = before_an_open_fridge(before)
+    policies, limits = {"navigate": Told(nothing)}, Limits(100, {"navigate": 20})
+    result = run_chain(sim, episode, [step], policies, {"navigate": STOPPED}, limits, False)
+    assert result.steps == (1 if before else 12)
+    assert [float(a[STOP][0]) > 0 for a in sim.actions] == [False] * (result.steps - 1) + [True]
+
+
+@pytest.mark.parametrize("stands_open", [True, False])
+def test_navigates_map_shows_the_door_that_stands_open(stands_open: bool) -> None:
+    """Though no sensor has met it: the way to what is behind it leads round."""
+    drawn = LaserMap(12.0)
+
+    class Drawing(Told):
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            super().reset(sim, goal)
+            goal.memory().update(map=drawn, began=tuple(sim.base.tolist()))
+
+    sim, episode, step = before_an_open_fridge(False)
+    if not stands_open:
+        episode = replace(episode, joints={})
+    limits = Limits(100, {"navigate": 20})
+    run_chain(sim, episode, [step], {"navigate": Drawing(nothing)}, {"navigate": STOPPED}, limits, False)
+    goal = rotated(-sim.base[2], np.subtract(step.goal.position[:2], sim.base[:2]))
+    straight_m, way_m = float(np.hypot(*goal)), float(drawn.route(0.0, 0.0, 0.0, (goal[0], goal[1]))[-1])
+    assert way_m > straight_m + 0.3 if stands_open else way_m == pytest.approx(straight_m, abs=0.15)
 
 
 def test_what_comes_to_nothing_on_the_way_is_tried_straight() -> None:
