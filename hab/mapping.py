@@ -1,5 +1,5 @@
 """The way to a goal on a map that the robot draws as it goes: from its range sensors, its odometry and where its hand
-is, if that holds anything; nothing else."""
+is, if that holds anything; and from what a planner marks there."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class LaserMap:
         _draw(pose, hand, laser, head_scan, self._seen, self._over, self._cost, self._bounds)
 
     def mark(self, points: NDArray[np.float64]) -> None:
-        """Draw that something is known to be at points (n, 2) (m, the map's frame)."""
+        """Draw that something is known to be at points (n, 2) (m, the map's frame); as what is seen, it stays."""
         for x, y in points.tolist():
             _mark(x, y, self._seen, self._cost, self._bounds)
         self._path = None

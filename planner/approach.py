@@ -83,13 +83,13 @@ def _before_front(scene: Scene, grid: NavGrid, goal: Goal) -> list[tuple[float, 
 def _before_surface(
     receptacles: list[Receptacle], grid: NavGrid, doors: list[OrientedBox], position: Vec3
 ) -> list[tuple[float, float]]:
-    """Return the nearest place for each side from which the arm gets to what lies there, past open fridges' doors; none
-    if it is on the floor."""
+    """Return the nearest place for each side from which the arm gets to what lies there, those behind a fridge's open
+    door only if there are no others; none if it is on the floor."""
     under = [receptacle for receptacle in receptacles if holds(receptacle, position, BESIDE_M, BELOW_M)]
     if not under:
         return []
+    poses = approach_poses(grid, max(under, key=lambda receptacle: receptacle.center[2]), position)
     nearest: dict[float, tuple[float, float]] = {}
-    for x, y, yaw in approach_poses(grid, max(under, key=lambda receptacle: receptacle.center[2]), position):
-        if yaw not in nearest and not hidden(doors, (x, y), position):
-            nearest[yaw] = x, y
+    for x, y, yaw in [pose for pose in poses if not hidden(doors, pose, position)] or poses:
+        nearest.setdefault(yaw, (x, y))
     return list(nearest.values())

@@ -4,8 +4,8 @@ The rules are those of habitat-baselines' TP-SRL evaluation (docs/hab.md): a ski
 own termination rule; one that runs out of time ends the episode, unless its interaction holds by then; the arm goes
 back to rest between skills; what a skill has achieved is read off the simulator for measurement only, there is no
 replanning (planner/closed_loop.py has that). The additions are told in docs/hab.md: Navigate comes to its target from
-before the furniture, and, which changes no success rate, the episode ends at the first missed interaction, because
-interactions count cumulatively and so no later one can count.
+before the furniture and round fridges' open doors, and, which changes no success rate, the episode ends at the first
+missed interaction, because interactions count cumulatively and so no later one can count.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ import numpy as np
 from hab.actions import BASE, GRIP, STOP, Action
 from hab.episodes import Episode
 from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
-from hab.openings import rotated, widest
+from hab.openings import widest
 from hab.scene import Vec3
 from hab.simulator import Simulator
-from planner.approach import approach
+from planner.approach import Approach, approach
 from planner.doors import OpenDoors, hidden
 from planner.problem import is_open
 from planner.task_planner import PlanStep
 from skills import always_drives
 from skills.skill import START_ZONE_M, Goal, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
+from skills.task import on_memorys_map
 
 STOP_MASK_M = 2.0
 """Navigate's stop is ignored while its target is further away than this (VER, appendix B)."""
@@ -235,8 +236,8 @@ class Player:
     ) -> tuple[bool, bool]:
         """Run one skill; return whether it ended on its own rule, in time, and whether it had anything in hand.
 
-        `given_up`: asked after each control step, whether it comes to nothing: what it comes by on its way is given up
-        then, and after that the call.
+        `given_up`: asked after each control step, whether it comes to nothing: what keeps it from its target, or from
+        stopping there, is given up then, and after that the call.
         """
         sim, goal, progress = self.sim, step.goal, Progress()
         deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
@@ -245,35 +246,34 @@ class Player:
             goal = replace(goal, taken=self._taken)
         elif step.skill == "navigate":
             goal = replace(goal, map=self._map)
-        by_way_of, half_time = None, (self.result.steps + deadline) // 2
-        drives = step.skill == "navigate" and not self.scripted
-        if drives:
+        by_way_of, until = None, (self.result.steps + deadline) // 2
+        if step.skill == "navigate" and not self.scripted:
             self._doors.begin(self.opened)
             by_way_of = approach(sim.scene, sim.nav, goal, self._joints(), sim.base)
-            if by_way_of is not None and by_way_of.passed(sim.base) and not self._hidden(goal):
-                by_way_of = None
-        policy.reset(sim, goal if by_way_of is None else replace(goal, position=by_way_of.place))
+        comes_by = by_way_of is not None and not self._arrived(by_way_of, goal)
+        policy.reset(sim, replace(goal, position=by_way_of.place) if by_way_of is not None and comes_by else goal)
         start = ee_in_base(sim)
         while self.result.steps < deadline:
             action = spec.heeded(sim, goal, own_parts(policy.act(sim), parts, sim.held != ""))
             masked = self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M
-            masked |= drives and self.result.steps <= half_time and self._hidden(goal)
-            if masked or by_way_of is not None:
+            if masked or comes_by or (by_way_of is not None and self._is_behind_a_door(by_way_of, goal)):
                 action = {**action, STOP: np.array([-1.0], np.float32)}
-            if drives and self._doors.watch(sim):
+            if step.skill == "navigate" and not self.scripted and self._doors.watch(sim):
                 self._draw_doors()
             self._advance(stage, action)
             if sim.held and goal.articulation and step.skill != "navigate":
                 self._doors.bring(goal.articulation, sim.ee_pos)
             if self.too_much_force():
                 return False, progress.grasped
-            vain = given_up()
+            vain, waits = given_up(), comes_by
             if by_way_of is not None:
-                passed = by_way_of.passed(sim.base) and not self._hidden(goal)
-                if vain or passed or self.result.steps > half_time:
+                waits = waits or self._is_behind_a_door(by_way_of, goal)
+                if self.result.steps > until or (vain and waits):
                     by_way_of = None
-                    policy.reset(sim, goal)
-            elif vain:
+            if comes_by and (by_way_of is None or self._arrived(by_way_of, goal)):
+                comes_by = False
+                policy.reset(sim, goal)
+            if vain and not waits:
                 return False, progress.grasped
             progress.steps += 1
             progress.grasped |= sim.held != ""
@@ -291,12 +291,21 @@ class Player:
         """Let Navigate's map, if it draws one, show the doors that are believed to stand open: the head, which looks
         ahead alone, has seen little of them."""
         if "map" in self._map:
-            x, y, yaw = self._map["began"]
-            self._map["map"].mark(rotated(-yaw, (self._doors.points() - (x, y)).T).T)
+            self._map["map"].mark(on_memorys_map(self._doors.points(), self._map))
 
-    def _hidden(self, goal: Goal) -> bool:
-        """Whether a fridge's open door is believed to be between the base and what lies at a goal."""
-        return not goal.articulation and hidden(self._doors.boxes(), self.sim.base.tolist(), goal.position)
+    def _arrived(self, by_way_of: Approach, goal: Goal) -> bool:
+        """Whether Navigate has passed what it comes by, and may be told its target."""
+        return by_way_of.passed(self.sim.base) and not self._is_behind_a_door(by_way_of, goal)
+
+    def _is_behind_a_door(self, by_way_of: Approach, goal: Goal) -> bool:
+        """Whether a fridge's open door is believed to be between the base and what lies at a goal, and not between that
+        and what Navigate comes by."""
+        if goal.articulation:
+            return False
+        doors = self._doors.boxes()
+        return hidden(doors, self.sim.base.tolist(), goal.position) and not hidden(
+            doors, by_way_of.place, goal.position
+        )
 
     def avoid_the_way(self) -> None:
         """Let Navigate, if it draws a map, take another way than the one on which it has just got stuck."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hab.navgrid import OrientedBox
-from hab.openings import AJAR_RAD_OR_M, footprint, fridge_start, joint_of, rotated
+from hab.openings import AJAR_RAD_OR_M, footprint, fridge_start, joint_of, rotated, widest
 from hab.scene import Articulation, Scene
 from hab.simulator import Simulator
 from planner.look import Look, joint_seen
@@ -31,19 +30,25 @@ class OpenDoors:
 
     def __init__(self, scene: Scene) -> None:
         self._fridges = [a for a in scene.articulations if a.kind == "fridge"]
-        self.joints: dict[str, float] = {}
+        self._opened: Collection[str] = ()
+        self._joints: dict[str, float] = {}
         self._steps = 0
 
     def begin(self, opened: Collection[str]) -> None:
         """Begin a call of Navigate; `opened`: what is believed to be open."""
-        self._steps = 0
-        self.joints = {a.name: self.joints.get(a.name, fridge_start(a)) for a in self._fridges if a.name in opened}
+        self._opened, self._steps = opened, 0
+
+    @property
+    def joints(self) -> dict[str, float]:
+        """Where those are that are believed to be open: as a scenario begins, if nothing else is known of them."""
+        fridges = [a for a in self._fridges if a.name in self._opened]
+        return {a.name: self._joints.get(a.name, fridge_start(a)) for a in fridges}
 
     def bring(self, name: str, hand: NDArray[np.float64]) -> None:
         """Take note that the hand, which is at a place (3,) (world, m), has a handle."""
         for fridge in self._fridges:
             if fridge.name == name:
-                self.joints[name] = joint_of(fridge, tuple(hand.tolist()))
+                self._joints[name] = min(joint_of(fridge, tuple(hand.tolist())), widest(fridge))
 
     def boxes(self) -> list[OrientedBox]:
         """Return where they are on the floor."""
@@ -65,12 +70,11 @@ class OpenDoors:
         if self._steps % LOOK_EVERY != 1 or not self.joints:
             return False
         x, y, _ = sim.base.tolist()
-        near = [a for a in self._fridges if a.name in self.joints and math.dist(a.pos[:2], (x, y)) < SEEN_M]
-        look = Look.of(sim) if near else None
-        for fridge in near:
-            seen = joint_seen(cast(Look, look), fridge)
-            if seen is not None:
-                self.joints[fridge.name] = seen
+        near = [a for a in self._fridges if a.name in self._opened and math.dist(a.pos[:2], (x, y)) < SEEN_M]
+        if near:
+            look = Look.of(sim).past(sim.ee_pos) if sim.held else Look.of(sim)
+            seen = {fridge.name: joint_seen(look, fridge) for fridge in near}
+            self._joints.update({name: joint for name, joint in seen.items() if joint is not None})
         return True
 
 

@@ -1,4 +1,5 @@
-"""What the head's depth camera tells the closed loop: where a thing lies that has been set down, shoved or dropped.
+"""What the head's depth camera tells the planner: how far doors are open, and, in the closed loop, where a thing lies
+that has been set down, shoved or dropped.
 
 Two looks at a surface, from wherever the robot stood: what a ray of the second one meets where one of the first went
 through, was not there before. The floor is empty but for what has fallen, so that one look at it will do.
@@ -20,6 +21,8 @@ from hab.ray_fans import HEAD_LOOK_DIRECTIONS, ends
 from hab.scene import Articulation, Geom, Vec3
 from hab.simulator import Simulator
 
+HUNG_M = 0.25
+"""What is so near a hand that holds something is that."""
 NEAR_M = 0.25
 """Nothing rolls or tips farther from where it was let go without falling off."""
 FREE_M = 0.03
@@ -108,9 +111,9 @@ class Look:
             gone |= (np.linalg.norm(met - place, axis=1) < BESIDE_M) & (self.ranges > 0.0)
         return Look(np.where(gone, robot.HEAD_SCAN_MAX_M, self.ranges), self.base)
 
-    def unknown_about(self, place: NDArray[np.float64], within_m: float) -> Look:
-        """Return the look with nothing known of what is seen so near to a place (m, world)."""
-        near = np.linalg.norm(self._ends() - place, axis=1) < within_m
+    def past(self, hand: NDArray[np.float64]) -> Look:
+        """Return the look with nothing known where what a hand (3,) (m, world) holds is seen."""
+        near = np.linalg.norm(self._ends() - hand, axis=1) < HUNG_M
         return Look(np.where(near, 0.0, self.ranges), self.base)
 
     def empty(self, place: Vec3, free_m: float = FREE_M) -> bool:

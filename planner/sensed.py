@@ -19,8 +19,6 @@ from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, joint_see
 from planner.problem import door_atom, goal_name, is_open
 from planner.state import CommonState
 
-HUNG_M = 0.25
-"""What is so near a hand that holds something is that."""
 IN_HAND_M = 0.05
 """An object's centre is about so far before the hand that holds it, where nothing better is known."""
 ON_THE_SAME_M = 0.4
@@ -235,7 +233,7 @@ class SensedState(CommonState):
         """Return what is in view now that the call is over, but for what is in hand: looked at once."""
         if self._now is None:
             look, senses = self._senses.look(), self._senses
-            self._now = look.unknown_about(senses.hand, HUNG_M) if senses.holds else look
+            self._now = look.past(senses.hand) if senses.holds else look
         return self._now
 
     def _look_for_missed(self, name: str) -> None:

@@ -215,7 +215,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         cls, sim: Simulator, goal: NDArray[np.float64], read: Observation, memory: CallMemory
     ) -> NDArray[np.float32]:
         """Return the way to a goal (3,) on the map of all that laser and head have seen since the memory began, by
-        odometry, but for what the hand holds, by its joints."""
+        odometry, but for what the hand holds, by its joints; and of what a planner has marked there."""
         x, y, yaw = moved = odometry(sim, memory)
         if "map" not in memory:
             memory["map"] = LaserMap(cls.map_room_m)
@@ -481,6 +481,13 @@ def odometry(sim: Simulator, memory: CallMemory) -> tuple[float, float, float]:
     x0, y0, yaw0 = memory.setdefault("began", sim.base.tolist())
     moved = (complex(*sim.base[:2]) - complex(x0, y0)) * cmath.exp(-1j * yaw0)
     return moved.real, moved.imag, float(sim.base[2]) - yaw0
+
+
+def on_memorys_map(points: NDArray[np.float64], memory: CallMemory) -> NDArray[np.float64]:
+    """Return points (n, 2; world, m) in the frame of the pose at which the memory began, as `odometry` has it."""
+    x0, y0, yaw0 = memory["began"]
+    cos, sin = math.cos(yaw0), math.sin(yaw0)
+    return (points - (x0, y0)) @ np.array(((cos, -sin), (sin, cos)))
 
 
 def from_what_is_held(read: Observation, memory: CallMemory) -> None:

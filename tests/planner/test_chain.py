@@ -372,6 +372,57 @@ def test_no_stop_is_heeded_behind_an_open_door(before: bool) -> None:
     assert [float(a[STOP][0]) > 0 for a in sim.actions] == [False] * (result.steps - 1) + [True]
 
 
+def test_behind_a_door_that_it_does_not_get_round_it_may_stop() -> None:
+    """What is given up first is keeping it from stopping, and not the call."""
+    sim, episode, step = before_an_open_fridge(False)
+    result = ChainResult([])
+    player = Player(
+        sim, Limits(100, {"navigate": 50}), False, None, result, ForceSum(sim), opened=frozenset(episode.joints)
+    )
+    ended, _ = player.play(0, step, Told(nothing), STOPPED, STOPPED.parts, lambda: result.steps == 5)
+    assert ended and result.steps == 6
+
+
+def test_what_lies_on_the_floor_behind_a_door_is_stopped_at() -> None:
+    sim, episode, step = before_an_open_fridge(False)
+    x, y, _ = step.goal.position
+    step = replace(step, goal=replace(step.goal, position=(x, y, 0.04)))
+    result = ChainResult([])
+    player = Player(
+        sim, Limits(100, {"navigate": 50}), False, None, result, ForceSum(sim), opened=frozenset(episode.joints)
+    )
+    ended, _ = player.play(0, step, Told(nothing), STOPPED, STOPPED.parts)
+    assert ended and result.steps == 1
+
+
+@pytest.mark.parametrize("joint", [1.2, 2.0])
+def test_a_door_is_drawn_where_the_hand_has_brought_it(joint: float) -> None:
+    sim, episode, step = before_an_open_fridge(False)
+    fridge = next(a for a in sim.scene.articulations if a.kind == "fridge")
+    at = handle_at(fridge, joint)
+
+    def pull(sim: FakeSim, goal: Goal) -> None:
+        sim.held, sim.ee_pos = fridge.name, np.array(at)
+
+    class Marked:
+        def mark(self, points: np.ndarray) -> None:
+            self.middle = points.mean(axis=0) + sim.base[:2]
+
+    drawn = Marked()
+
+    class Drawing(Told):
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            super().reset(sim, goal)
+            goal.memory().update(map=drawn, began=(*sim.base[:2].tolist(), 0.0))
+
+    player = Player(sim, Limits(100, {"navigate": 50, "open_fridge": 50}), False, None, ChainResult([]), ForceSum(sim))
+    opening = PlanStep("(open)", "open_fridge", Goal(at, "", fridge.name), "")
+    player.play(0, opening, Script(pull), spec("open_fridge", 9), (ARM, GRIP))
+    sim.held, player.opened = "", frozenset([fridge.name])
+    player.play(1, step, Drawing(nothing), STOPPED, STOPPED.parts)
+    assert drawn.middle == pytest.approx(footprint(fridge, joint)[:2], abs=0.02)
+
+
 @pytest.mark.parametrize("stands_open", [True, False])
 def test_navigates_map_shows_the_door_that_stands_open(stands_open: bool) -> None:
     """Though no sensor has met it: the way to what is behind it leads round."""

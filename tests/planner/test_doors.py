@@ -62,7 +62,9 @@ def test_doors_are_where_they_are_seen_or_were_left(sim: Simulator) -> None:
     doors.begin([fridge.name])
     assert doors.joints[fridge.name] == pytest.approx(0.9, abs=0.01)
     doors.begin([])
-    assert doors.joints == {}
+    assert doors.joints == {} and doors.boxes() == []
+    doors.begin([fridge.name])
+    assert doors.joints[fridge.name] == pytest.approx(0.9, abs=0.01)
 
 
 numbers = st.floats(-1.0, 1.0)
