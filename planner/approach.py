@@ -20,7 +20,7 @@ from hab.scene import Receptacle, Scene, Vec3
 from planner.doors import door_boxes, hidden
 from skills.navigate import FloorDistance
 from skills.skill import Goal
-from skills.starts import moved_receptacle
+from skills.starts import by_sides, moved_receptacle
 
 BEFORE_FRONT_M = (1.2, 1.4, 1.6, 1.8)
 """So far before a handle, the farthest up to which the base may stand, Navigate passes on its way there: from beside it
@@ -58,7 +58,7 @@ def approach(
         places, passed_m = _before_front(scene, grid, goal), FRONT_PASSED_M
     else:
         receptacles = [moved_receptacle(scene, receptacle.name, joints) for receptacle in scene.receptacles]
-        boxes = door_boxes(scene.articulations, joints)
+        boxes = door_boxes(scene, joints)
         places, passed_m = _before_surface(receptacles, grid, boxes, goal.position), PASSED_M
     if not places:
         return None
@@ -89,7 +89,5 @@ def _before_surface(
     if not under:
         return []
     poses = approach_poses(grid, max(under, key=lambda receptacle: receptacle.center[2]), position)
-    nearest: dict[float, tuple[float, float]] = {}
-    for x, y, yaw in [pose for pose in poses if not hidden(doors, pose, position)] or poses:
-        nearest.setdefault(yaw, (x, y))
-    return list(nearest.values())
+    shown = [pose for pose in poses if not hidden(doors, pose, position)]
+    return [(x, y) for x, y, _ in by_sides(shown or poses)]

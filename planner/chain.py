@@ -256,7 +256,8 @@ class Player:
         while self.result.steps < deadline:
             action = spec.heeded(sim, goal, own_parts(policy.act(sim), parts, sim.held != ""))
             masked = self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M
-            if masked or comes_by or (by_way_of is not None and self._is_behind_a_door(by_way_of, goal)):
+            waits = comes_by or self._is_behind_a_door(by_way_of, goal)
+            if masked or waits:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
             if step.skill == "navigate" and not self.scripted and self._doors.watch(sim):
                 self._draw_doors()
@@ -265,11 +266,9 @@ class Player:
                 self._doors.bring(goal.articulation, sim.ee_pos)
             if self.too_much_force():
                 return False, progress.grasped
-            vain, waits = given_up(), comes_by
-            if by_way_of is not None:
-                waits = waits or self._is_behind_a_door(by_way_of, goal)
-                if self.result.steps > until or (vain and waits):
-                    by_way_of = None
+            vain = given_up()
+            if self.result.steps > until or (vain and waits):
+                by_way_of = None
             if comes_by and (by_way_of is None or self._arrived(by_way_of, goal)):
                 comes_by = False
                 policy.reset(sim, goal)
@@ -297,15 +296,13 @@ class Player:
         """Whether Navigate has passed what it comes by, and may be told its target."""
         return by_way_of.passed(self.sim.base) and not self._is_behind_a_door(by_way_of, goal)
 
-    def _is_behind_a_door(self, by_way_of: Approach, goal: Goal) -> bool:
+    def _is_behind_a_door(self, by_way_of: Approach | None, goal: Goal) -> bool:
         """Whether a fridge's open door is believed to be between the base and what lies at a goal, and not between that
-        and what Navigate comes by."""
-        if goal.articulation:
+        and what Navigate comes by, if that is anything."""
+        if by_way_of is None or goal.articulation:
             return False
-        doors = self._doors.boxes()
-        return hidden(doors, self.sim.base.tolist(), goal.position) and not hidden(
-            doors, by_way_of.place, goal.position
-        )
+        doors, target = self._doors.boxes(), goal.position
+        return hidden(doors, self.sim.base.tolist(), target) and not hidden(doors, by_way_of.place, target)
 
     def avoid_the_way(self) -> None:
         """Let Navigate, if it draws a map, take another way than the one on which it has just got stuck."""

@@ -1,7 +1,7 @@
 """Where fridges' doors stand open: Navigate goes round them, and does not stop behind one.
 
 Its policy, which sees little to its sides, pushes them shut in passing, and what lies behind one is out of reach. Known
-of a door is what the floor plan says, where the hand has brought it, and where the head's camera sees it.
+of a door is how scenarios begin, where the hand has brought it, and where the head's camera sees it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab.navgrid import OrientedBox
-from hab.openings import AJAR_RAD_OR_M, footprint, fridge_start, joint_of, rotated, widest
-from hab.scene import Articulation, Scene
+from hab.openings import fridge_start, joint_of, opened_boxes, rotated, widest
+from hab.scene import Scene
 from hab.simulator import Simulator
 from planner.look import Look, joint_seen
 
@@ -29,7 +29,7 @@ class OpenDoors:
     """Where fridges' doors that stand open are believed to be (rad)."""
 
     def __init__(self, scene: Scene) -> None:
-        self._fridges = [a for a in scene.articulations if a.kind == "fridge"]
+        self._scene, self._fridges = scene, [a for a in scene.articulations if a.kind == "fridge"]
         self._opened: Collection[str] = ()
         self._joints: dict[str, float] = {}
         self._steps = 0
@@ -52,7 +52,7 @@ class OpenDoors:
 
     def boxes(self) -> list[OrientedBox]:
         """Return where they are on the floor."""
-        return door_boxes(self._fridges, self.joints)
+        return opened_boxes(self._scene, self.joints)
 
     def points(self) -> NDArray[np.float64]:
         """Return points (n, 2) all over them (m)."""
@@ -78,10 +78,9 @@ class OpenDoors:
         return True
 
 
-def door_boxes(articulations: Iterable[Articulation], joints: Mapping[str, float]) -> list[OrientedBox]:
+def door_boxes(scene: Scene, joints: Mapping[str, float]) -> list[OrientedBox]:
     """Return where fridges' doors are on the floor that stand open (rad)."""
-    fridges = [a for a in articulations if a.kind == "fridge"]
-    return [footprint(a, joints[a.name]) for a in fridges if joints.get(a.name, 0.0) > AJAR_RAD_OR_M]
+    return opened_boxes(scene, {name: at for name, at in joints.items() if scene.articulation(name).kind == "fridge"})
 
 
 def hidden(boxes: Iterable[OrientedBox], base: Sequence[float], place: Sequence[float]) -> bool:

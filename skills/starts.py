@@ -135,12 +135,18 @@ def working_pose(grid: NavGrid, receptacle: Receptacle, position: Sequence[float
 def working_sides(grid: NavGrid, receptacle: Receptacle, position: Sequence[float]) -> list[Pose]:
     """Return the nearest base pose from which the arm can work at a position for each direction from which it can, the
     preferred first. Raises `Unsolvable` if there is none."""
-    nearest: dict[float, Pose] = {}
-    for pose in approach_poses(grid, receptacle, position):
-        nearest.setdefault(pose[2], pose)
+    nearest = by_sides(approach_poses(grid, receptacle, position))
     if not nearest:
         raise Unsolvable
-    return list(nearest.values())
+    return nearest
+
+
+def by_sides(poses: Sequence[Pose]) -> list[Pose]:
+    """Return the first of some base poses for each direction in which they look."""
+    first: dict[float, Pose] = {}
+    for pose in poses:
+        first.setdefault(pose[2], pose)
+    return list(first.values())
 
 
 def working_places(

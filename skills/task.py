@@ -26,6 +26,7 @@ from hab.episodes import Unsolvable, load_scene, scene_seed, split_number
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import ForceSum, rest_distance
 from hab.observation_sets import CRITIC_KEYS, CRITIC_STATE, DEFAULT, LASER_MAP, SURROUNDINGS
+from hab.openings import rotated
 from hab.sampler import EpisodeSampler
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -486,8 +487,7 @@ def odometry(sim: Simulator, memory: CallMemory) -> tuple[float, float, float]:
 def on_memorys_map(points: NDArray[np.float64], memory: CallMemory) -> NDArray[np.float64]:
     """Return points (n, 2; world, m) in the frame of the pose at which the memory began, as `odometry` has it."""
     x0, y0, yaw0 = memory["began"]
-    cos, sin = math.cos(yaw0), math.sin(yaw0)
-    return (points - (x0, y0)) @ np.array(((cos, -sin), (sin, cos)))
+    return rotated(-yaw0, (points - (x0, y0)).T).T
 
 
 def from_what_is_held(read: Observation, memory: CallMemory) -> None:

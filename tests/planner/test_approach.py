@@ -40,7 +40,7 @@ def test_an_object_is_come_to_where_the_arm_gets_at_it(scenario: str, index: int
     for target in episode.targets:
         for name, at in ((target.start_receptacle, target.start_pos), (target.goal_receptacle, target.goal_pos)):
             sides = [pose[:2] for pose in working_sides(floor, scene.receptacle(name), at)]
-            work = [place for place in sides if not hidden(door_boxes(scene.articulations, episode.joints), place, at)]
+            work = [place for place in sides if not hidden(door_boxes(scene, episode.joints), place, at)]
             for base in bases(floor):
                 found = approach(scene, grid, Goal(at, target.object), episode.joints, base)
                 nearest_m = min(floor.geodesic((base[0], base[1]), place) for place in work)

@@ -88,7 +88,7 @@ def test_what_is_hidden_has_the_door_between(
 def test_doors_that_are_shut_hide_nothing(sim: Simulator) -> None:
     sim.reset(EPISODE)
     fridge = fridge_of(sim)
-    assert door_boxes(sim.scene.articulations, {fridge.name: 0.02}) == [] == door_boxes(sim.scene.articulations, {})
+    assert door_boxes(sim.scene, {fridge.name: 0.02}) == [] == door_boxes(sim.scene, {})
     drawer = next(a for a in sim.scene.articulations if a.kind != "fridge")
-    assert door_boxes(sim.scene.articulations, {drawer.name: 0.4}) == []
-    assert door_boxes(sim.scene.articulations, {fridge.name: 1.5}) == [footprint(fridge, 1.5)]
+    assert door_boxes(sim.scene, {drawer.name: 0.4}) == []
+    assert door_boxes(sim.scene, {fridge.name: 1.5}) == [footprint(fridge, 1.5)]
