@@ -17,7 +17,7 @@ from hab.scenario_env import MAX_STEPS
 from hab.simulator import SimulationError, Simulator, Snapshot
 from planner.agent import Agent, chain_limits, play_episode, seed_draws
 from planner.task_planner import PlanStep
-from skills.fallen import fallen
+from skills.fallen import fallen, shoved_aside
 from skills.pick import GRASP_M
 from skills.recorded import SPLIT, Recorded, fingerprint
 from skills.skill import Goal, SkillPolicy
@@ -59,19 +59,21 @@ def record(
     workers: int,
     on_episode: Callable[[Played], None] | None = None,
     on_the_floor: float = 0.0,
+    shoved: float = 0.0,
 ) -> tuple[list[Recorded], str]:
     """Play so many training episodes, of each scenario in turn; return the calls of skills in them, and why it ended
     early ("": it did not).
 
-    on_the_floor: so large a share of Pick's calls is there a second time, with the object on the floor.
+    on_the_floor, shoved: so large shares of Pick's calls are there a second time, with the object on the floor, or
+    shoved aside or knocked over.
     """
     played: list[Played] = []
-    problem = gather(partial(_play, agent, obs, on_the_floor), workers, range(episodes), played, on_episode)
+    problem = gather(partial(_play, agent, obs, on_the_floor, shoved), workers, range(episodes), played, on_episode)
     calls = [call for episode in played for call in episode.calls]
     return sorted(calls, key=lambda call: call.index), problem
 
 
-def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Played:
+def _play(agent: Agent, obs: str | None, on_the_floor: float, shoved: float, number: int) -> Played:
     scenario, calls, success = SCENARIOS[number % len(SCENARIOS)], list[Recorded](), False
     index = number % APARTMENTS + len(SPLIT_SEEDS[SPLIT]) * (number // APARTMENTS)
     episode = make_episode(scenario, SPLIT, index)
@@ -101,8 +103,11 @@ def _play(agent: Agent, obs: str | None, on_the_floor: float, number: int) -> Pl
     except Exception as error:
         raise failure_of(scenario, SPLIT, index, error) from error
     rng = np.random.default_rng([index, number])
-    again = [call for call in calls if call.skill == "pick" and rng.random() < on_the_floor]
-    return Played([*calls, *filter(None, (fallen(sim, call, rng) for call in again))], success)
+    picks = [call for call in calls if call.skill == "pick"]
+    for elsewhere, share in ((fallen, on_the_floor), (shoved_aside, shoved)):
+        again = [call for call in picks if rng.random() < share]
+        calls += filter(None, (elsewhere(sim, call, rng) for call in again))
+    return Played(calls, success)
 
 
 def _can_be_done(sim: Simulator, episode: Episode, goal: Goal) -> bool:

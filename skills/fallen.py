@@ -1,5 +1,5 @@
-"""Pick's start states with its object on the floor, before the furniture that it stood on: what a chain of skills drops
-or knocks down, and its own start states do not hold."""
+"""Pick's start states with its object on the floor, before the furniture that it stood on, or on that, shoved aside or
+knocked over: what a chain of skills drops, knocks down or shoves, and its own start states do not hold."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hab import robot
-from hab.episodes import load_grid
+from hab.episodes import holds, load_grid
 from hab.furniture import EDGE_M
 from hab.measures import planar_distance
 from hab.objects import object_model
 from hab.openings import grid_with_openings, rotated
-from hab.scene import Quat, Receptacle, Vec3
+from hab.scene import Quat, Receptacle
 from hab.simulator import SimulationError, Simulator, Snapshot
+from skills.pick import GRASP_M
 from skills.recorded import Recorded, start_of
 from skills.skill import Goal
-from skills.starts import Pose
+from skills.starts import Pose, Start, moved_receptacle
 
 BEFORE_M = (0.03, 0.5)
 """From a surface's edge to where the object lies, out of one of its fronts."""
@@ -27,6 +29,9 @@ STANDS_M, STANDS_RAD, FACES_RAD = (0.6, 1.2), 0.5, 0.2
 """Base to object; deviations of the direction that it stands in, about the front's, and of the one that it faces."""
 SETTLE_STEPS, ROLLED_M, LIES_M = 40, 0.25, 0.2
 """So long it is let fall; farther it has rolled away, and higher it leans on something."""
+SHOVED_M, BESIDE_M = (0.03, GRASP_M), 0.05
+"""From where an object was to where it has been shoved: Pick's suction draws no farther off. How far beside the usable
+part of its surface that may be."""
 _CANDIDATES = 25
 
 
@@ -35,19 +40,36 @@ def fallen(sim: Simulator, call: Recorded, rng: np.random.Generator) -> Recorded
     start = start_of(call)
     sim.reset(start.episode)
     for where, pose in _places(sim, call, start.episode.target(call.goal.object).start_receptacle, rng):
-        try:
-            sim.restore(_laid(sim, call, where, pose, rng))
-            if sim.collides():
-                continue
-            for _ in range(SETTLE_STEPS):
-                sim.step({})
-        except SimulationError:
+        if not _settled(sim, start, _laid(sim, call, where, pose, rng)):
             continue
         place = sim.object_pos(call.goal.object)
         moved = planar_distance(sim, (pose[0], pose[1], 0.0))
-        if place[2] < LIES_M and math.dist(place[:2], where) < ROLLED_M and moved < 0.03 and not sim.collides():
+        if place[2] < LIES_M and math.dist(place[:2], where) < ROLLED_M and moved < 0.03:
             x, y, z = place.tolist()
             return replace(call, goal=Goal((x, y, z), call.goal.object), snapshot=Snapshot.of(sim))
+    return None
+
+
+def shoved_aside(sim: Simulator, call: Recorded, rng: np.random.Generator) -> Recorded | None:
+    """Return a recorded call of Pick with its object shoved aside, upright or lying, though Pick is told where it was;
+    None if there is no room for that."""
+    start, name, told = start_of(call), call.goal.object, call.goal.position
+    sim.reset(start.episode)
+    on = moved_receptacle(sim.scene, start.episode.target(name).start_receptacle, start.episode.joints)
+    first = 10 + 7 * sim.scene.objects.index(name)
+    for _ in range(_CANDIDATES):
+        away, angle = rng.uniform(*SHOVED_M), rng.uniform(-math.pi, math.pi)
+        where = told[0] + away * math.cos(angle), told[1] + away * math.sin(angle)
+        positions = call.snapshot.positions.copy()
+        positions[first : first + 7] = _above(name, where, on.center[2], rng)
+        if not _settled(sim, start, Snapshot(positions, "")):
+            continue
+        found = Snapshot.of(sim)
+        place, moved = sim.object_pos(name).tolist(), found.positions - positions
+        moved[first : first + 7] = 0.0
+        beside = SHOVED_M[0] < math.dist(place[:2], told[:2]) and math.dist(place, told) < SHOVED_M[1]
+        if beside and holds(on, place, BESIDE_M) and np.abs(moved[_placings(sim)]).max() < 0.01:
+            return replace(call, snapshot=found)
     return None
 
 
@@ -78,12 +100,38 @@ def _before(place: Receptacle, rng: np.random.Generator) -> tuple[tuple[float, f
 def _laid(sim: Simulator, call: Recorded, where: tuple[float, float], pose: Pose, rng: np.random.Generator) -> Snapshot:
     """Return the call's state with the robot at a pose, its arm at rest, and the object just above the floor."""
     name = call.goal.object
-    above: Vec3 = (*where, max(object_model(name).half_extents) + 0.01)
     positions = call.snapshot.positions.copy()
     positions[:3], positions[3:10] = pose, robot.REST_Q
     first = 10 + 7 * sim.scene.objects.index(name)
-    positions[first : first + 7] = *above, *_lying(rng)
+    positions[first : first + 7] = _above(name, where, 0.0, rng)
     return Snapshot(positions, "")
+
+
+def _above(name: str, where: tuple[float, float], surface_m: float, rng: np.random.Generator) -> list[float]:
+    """Return position and orientation (7,) of an object just above a surface, upright or on its side."""
+    return [*where, surface_m + max(object_model(name).half_extents) + 0.01, *_lying(rng)]
+
+
+def _settled(sim: Simulator, start: Start, begun: Snapshot) -> bool:
+    """Let things fall from where they are; return whether the robot, free at first, has come through that."""
+    try:
+        sim.restore(begun)
+        if sim.collides():
+            return False
+        for _ in range(SETTLE_STEPS):
+            sim.step({})
+    except SimulationError:
+        sim.reset(start.episode)
+        return False
+    return not sim.collides()
+
+
+def _placings(sim: Simulator) -> NDArray[np.bool_]:
+    """Return which numbers of a snapshot say where something is, not how it is turned."""
+    row = np.ones(10 + 7 * len(sim.scene.objects) + len(sim.scene.articulations), bool)
+    for i in range(len(sim.scene.objects)):
+        row[13 + 7 * i : 17 + 7 * i] = False
+    return row
 
 
 def _lying(rng: np.random.Generator) -> Quat:

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid
 from hab.measures import AT_REST_M, PLACED_M, at_rest
+from hab.objects import object_model
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
 from skills.oracle.place import OraclePlace
+from skills.recorded import Recorded
 from skills.skill import Goal, Progress
 from skills.starts import NO_SHOVE, STARTS, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
 from skills.task import (
@@ -26,10 +28,12 @@ from skills.task import (
     HAND_KEYS,
     CallMemory,
     Common,
+    Shoved,
     SkillTask,
     State,
     ee_distance,
     from_what_is_held,
+    shoved_penalty,
     to_mm,
 )
 
@@ -40,6 +44,9 @@ PLACE_REWARD = 5.0
 """For letting go just at the goal; half of it at the edge of what counts as placed: what is let go of high up, or at
 the edge, rolls away or is taken along by the hand's way back."""
 
+TALL_M, TALL_WEIGHT = 0.065, 6.0
+"""What is so much higher than its centre topples easily, and is set down so much oftener in training."""
+
 
 @dataclass
 class PlaceState(State):
@@ -48,6 +55,8 @@ class PlaceState(State):
     """Object's centre to its goal."""
     way_m: float
     """The same by the hand's way (skills/hand_path.py)."""
+    shoved_m: float
+    """How far things that are not in hand lie from where they lay (skills/task.py)."""
     let_go: bool
     """Whether the object was let go of before now."""
 
@@ -107,6 +116,11 @@ class Place(SkillTask[PlaceState]):
             begun, shove = arrival(rng, pose) if drawn == "chain" else (pose, NO_SHOVE)
             yield Start(replace(episode, robot=begun), goal, target.object, tilt, shove=shove)
 
+    @classmethod
+    def weight(cls, call: Recorded) -> float:
+        """Tall things oftener."""
+        return TALL_WEIGHT if object_model(call.goal.object).half_extents[2] > TALL_M else 1.0
+
     def surroundings(self) -> list[float]:
         """The hand's way to the goal."""
         place = self.sim.object_pos(self.goal.object).tolist()
@@ -115,9 +129,13 @@ class Place(SkillTask[PlaceState]):
     def measure(self, common: Common) -> PlaceState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object).tolist()
         goal_m, way_m = math.dist(place, self.goal.position), self._way(place, self.goal.position)
+        if not self.steps:
+            self._shoved = Shoved(self.sim, name)
         before = self._state if self.steps else None
         let_go = before is not None and (before.let_go or before.held == "")
-        return PlaceState(*common, target=name, goal_m=goal_m, way_m=way_m, let_go=let_go)
+        return PlaceState(
+            *common, target=name, goal_m=goal_m, way_m=way_m, shoved_m=self._shoved.in_all(), let_go=let_go
+        )
 
     def _begin(self, start: Start) -> None:
         super()._begin(start)
@@ -125,7 +143,12 @@ class Place(SkillTask[PlaceState]):
         self._way = HandPath(self.sim.scene.receptacle(target.goal_receptacle))
 
     def rewards(self, was: PlaceState, now: PlaceState) -> dict[str, float]:
-        return {"carry": carry_reward(was, now), "place": place_reward(was, now), "rest": rest_reward(was, now)}
+        return {
+            "carry": carry_reward(was, now),
+            "place": place_reward(was, now),
+            "rest": rest_reward(was, now),
+            "shoved": -shoved_penalty(was.shoved_m, now.shoved_m),
+        }
 
     def succeeded(self, now: PlaceState, action: Action) -> bool:
         return not now.carrying and now.rest_m < AT_REST_M

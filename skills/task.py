@@ -42,6 +42,9 @@ DISTANCE_REWARD = 10.0
 (docs/training.md)."""
 FORCE_PEN_PER_N, FORCE_PEN_MAX_N = 1e-4, 10_000.0
 FORCE_END_PEN = 1.0
+SHOVED_PEN, SHOVED_MAX_M = 20.0, 0.15
+"""For a metre that Pick and Place shove a thing, or let it fall, topple or roll; farther than what counts as placed it
+is lost, and costs no more."""
 DROP_PEN = 1.0
 """For a seal that broke (habitat's `constraint_violate_pen`)."""
 _ATTEMPTS, _RECORDED_ATTEMPTS = 100, 10
@@ -258,6 +261,11 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         May raise `Unsolvable`, or yield none: then everything is drawn again.
         """
 
+    @classmethod
+    def weight(cls, call: recorded.Recorded) -> float:
+        """Return how much likelier than another one a recorded call is to be played, of those in its apartment."""
+        return 1.0
+
     @abstractmethod
     def measure(self, common: Common) -> S:
         """Return the state now; `common` holds the fields every task has."""
@@ -391,7 +399,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     ) -> Iterator[Start]:
         """Yield candidate start states: one of the recorded calls, if there are such."""
         if calls:
-            yield recorded.start_of(calls[int(rng.integers(len(calls)))])
+            weights = np.array([self.weight(call) for call in calls])
+            yield recorded.start_of(calls[int(rng.choice(len(calls), p=weights / weights.sum()))])
         else:
             yield from self.draw(scene, rng, index, kind)
 
@@ -437,7 +446,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         return read
 
     def _critic_state(self) -> NDArray[np.float32]:
-        """Return what only the simulator knows, and what the rewards hang on; never part of `observe`.
+        """Return what only the simulator knows, and what most rewards hang on; never part of `observe`.
 
         The measures, the hand's distance from rest (m), contact forces (kN, and 10 kN for their sum), whether the seal
         broke, the share of the time that is over; where the object, or the handle, and the goal are, in the base's and
@@ -496,9 +505,32 @@ def from_what_is_held(read: Observation, memory: CallMemory) -> None:
         read["obj_goal_sensor"] = read["obj_goal_sensor"] - memory[TAKEN]
 
 
+def shoved_penalty(was_m: float, now_m: float) -> float:
+    """Charge for what `Shoved.in_all` has grown by, and give back what it has shrunk by: it adds up over a call."""
+    return SHOVED_PEN * (now_m - was_m)
+
+
 def force_penalty(now: State, per_n: float) -> float:
     """Charge for a rise of the contact force, up to `FORCE_PEN_MAX_N`."""
     return per_n * min(now.force_added_n, FORCE_PEN_MAX_N)
+
+
+class Shoved:
+    """How far a house's objects lie from where they lay when this was made; a call's own object (`name`) from where it
+    was last in hand, if it was."""
+
+    def __init__(self, sim: Simulator, name: str) -> None:
+        self._sim, self._names = sim, tuple(sim.scene.objects)
+        self._own = self._names.index(name)
+        self._lay = sim.object_positions(self._names)
+
+    def in_all(self) -> float:
+        """Return the sum of the distances (m), of each no more than `SHOVED_MAX_M`, in millimetres."""
+        lie = self._sim.object_positions(self._names)
+        if self._sim.held == self._names[self._own]:
+            self._lay[self._own] = lie[self._own]
+        moved = np.minimum(np.sqrt(((lie - self._lay) ** 2).sum(axis=1)), SHOVED_MAX_M)
+        return to_mm(float(moved.sum()))
 
 
 def to_mm(difference_m: float) -> float:

@@ -112,8 +112,10 @@ def test_ablate_films_what_is_typical_and_gallery_shows_it(tpsrl: Run, tmp_path:
 
 def test_record_starts_writes_what_training_takes(tpsrl: Run, tmp_path: Path) -> None:
     file = tmp_path / "chain.npz"
-    code, out = tpsrl("record-starts", str(file), "--skills", "oracle", "--episodes", "2")
+    code, out = tpsrl("record-starts", str(file), "--skills", "oracle", "--episodes", "2", "--shoved", "1")
     assert code == 0 and re.search(r"navigate \d+, pick \d+, place \d+", out)
+    picks, places = (int(re.search(rf"{skill} (\d+)", out)[1]) for skill in ("pick", "place"))
+    assert picks > places  # the oracle places all that it picks
     tiny = ["train.num_envs=2", "train.rollout_length=16", "train.min_batch=1", "train.learner_threads=1"]
     asked = ["--obs", "laser", "--steps", "32", f"chain_states={file}", "chain_starts=0.5", *tiny]
     assert tpsrl("train-skill", "place", *asked, "--out", str(tmp_path / "run"))[0] == 0

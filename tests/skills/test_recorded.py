@@ -22,6 +22,7 @@ from planner.agent import Agent
 from skills import make_env
 from skills.fallen import LIES_M, fallen
 from skills.oracle import make_oracle
+from skills.pick import GRASP_M
 from skills.recorded import Recorded, RecordingError, load, save, start_of
 
 
@@ -210,6 +211,56 @@ def test_objects_that_have_fallen_lie_before_the_robot(recorded: list[Recorded],
         np.testing.assert_allclose(sim.object_pos(env.goal.object), place, atol=0.02)
         laid_out += 1
     assert laid_out
+    env.close()
+
+
+def test_objects_that_were_shoved_lie_beside_where_they_are_told_to(recorded: list[Recorded], tmp_path: Path) -> None:
+    """Still, no farther off than the suction draws, some of them fallen over; nothing else has moved."""
+    calls, problem = record(Agent("oracle"), None, 3, 1, shoved=1.0)
+    assert problem == ""
+    before = {(call.index, call.goal): call.snapshot for call in recorded if call.skill == "pick"}
+    beside = [
+        call for call in calls if call.skill == "pick" and not _same(call.snapshot, before[call.index, call.goal])
+    ]
+    assert len(calls) == len(recorded) + len(beside) and len(beside) > len(before) / 2
+    leaning = []
+    for call in beside:
+        scene = load_scene(make_episode(call.scenario, "train", call.index).scene_seed)
+        was, now = before[call.index, call.goal].read(scene), call.snapshot.read(scene)
+        for name, (place, _) in now.objects.items():
+            if name == call.goal.object:
+                assert math.dist(place[:2], call.goal.position[:2]) > 0.03
+                assert math.dist(place, call.goal.position) < GRASP_M
+            else:
+                np.testing.assert_allclose(place, was.objects[name][0], atol=0.02)
+        np.testing.assert_allclose(now.base, was.base, atol=0.02)
+        _, x, y, _ = now.objects[call.goal.object][1]
+        leaning.append(1.0 - 2.0 * (x * x + y * y))
+    assert min(leaning) < 0.5 < max(leaning)
+    save(tmp_path / "beside.npz", beside)
+    env: Any = make_env("pick", "train", chain_starts=1.0, chain_states=str(tmp_path / "beside.npz")).unwrapped
+    for index in sorted({call.index for call in beside}):
+        env.reset(options={"index": index})
+        lay = env.sim.object_pos(env.goal.object)
+        for _ in range(30):
+            env.sim.step({})
+        np.testing.assert_allclose(env.sim.object_pos(env.goal.object), lay, atol=0.03)
+    env.close()
+
+
+def _same(one: Snapshot, other: Snapshot) -> bool:
+    return np.array_equal(one.positions, other.positions)
+
+
+def test_tall_things_are_set_down_oftener(recorded: list[Recorded], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call of Place, recorded with a mustard bottle and with an apple in hand."""
+    call = next(call for call in recorded if call.skill == "place")
+    both = [replace(call, goal=replace(call.goal, object=f"{kind}-1")) for kind in ("006_mustard_bottle", "013_apple")]
+    monkeypatch.setattr("skills.task.recorded.start_of", lambda chosen: chosen.goal.object)
+    env: Any = make_env("place", "train").unwrapped
+    rng, scene = np.random.default_rng(0), load_scene(make_episode(call.scenario, "train", call.index).scene_seed)
+    drawn = [next(env._drawn(scene, rng, 0, "wide", both)) for _ in range(700)]
+    assert 0.8 < drawn.count("006_mustard_bottle-1") / len(drawn) < 0.91
     env.close()
 
 

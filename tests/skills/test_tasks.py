@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import mujoco
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from hab import robot
 from hab.actions import ARM, GRIP
@@ -31,6 +33,7 @@ from skills.pick import rest_reward as pick_rest_reward
 from skills.place import PlaceState, carry_reward, place_reward
 from skills.place import rest_reward as place_rest_reward
 from skills.starts import at_position, working_pose
+from skills.task import Shoved, shoved_penalty
 
 SKILLS = tuple(skill for skill in TASKS if skill != "rearrange")
 MANIPULATION = tuple(skill for skill in SKILLS if skill != "navigate")
@@ -330,12 +333,12 @@ metres = st.floats(0.0, 3.0)
 
 
 def pick_state(held: str = "", way_m: float = 1.0, rest_m: float = 0.5) -> PickState:
-    return PickState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", object_m=0.0, way_m=way_m)
+    return PickState(**{**COMMON, "rest_m": rest_m}, held=held, target="bowl", object_m=0.0, way_m=way_m, shoved_m=0.0)
 
 
 def place_state(held: str = "bowl", goal_m: float = 1.0, rest_m: float = 0.5, let_go: bool = False) -> PlaceState:
     state = {**COMMON, "rest_m": rest_m}
-    return PlaceState(**state, held=held, target="bowl", goal_m=goal_m, way_m=goal_m, let_go=let_go)
+    return PlaceState(**state, held=held, target="bowl", goal_m=goal_m, way_m=goal_m, shoved_m=0.0, let_go=let_go)
 
 
 @given(metres, metres, metres, metres)
@@ -362,6 +365,53 @@ def test_place_terms(a: float, b: float, c: float, d: float) -> None:
     again = place_state("bowl", b, c, let_go=True), place_state("", b, d, let_go=True)
     assert place_reward(*again) == 0.0
     assert place_rest_reward(let_go, later) == (10.0 * round(c - d, 3) if b < 0.15 else 0.0)
+
+
+class Shelf:
+    """A simulator of three things that are moved about, and taken in hand."""
+
+    scene, held = SimpleNamespace(objects=("bowl", "apple", "can")), ""
+
+    def __init__(self) -> None:
+        self.lie = np.zeros((3, 3))
+
+    def object_positions(self, names: tuple[str, ...]) -> NDArray[np.float64]:
+        return self.lie[[self.scene.objects.index(name) for name in names]].copy()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "bowl", "can"]), st.integers(0, 2), st.floats(-0.3, 0.3)), max_size=12))
+@settings(deadline=None)
+def test_what_is_shoved_is_charged_for_until_it_is_in_hand(moves: list[tuple[str, int, float]]) -> None:
+    """By a twin that keeps where each thing began, and the call's own where it was last held; the charges add up."""
+    sim: Any = Shelf()
+    shoved, began, was, charged = Shoved(sim, "bowl"), [0.0, 0.0, 0.0], 0.0, 0.0
+    for held, thing, x in moves:
+        sim.held = held
+        sim.lie[thing, 0] = x
+        began[0] = sim.lie[0, 0] if held == "bowl" else began[0]
+        now = shoved.in_all()
+        far = sum(min(abs(at - start), 0.15) for at, start in zip(sim.lie[:, 0], began, strict=True))
+        assert now == pytest.approx(far, abs=0.0006)
+        charged, was = charged + shoved_penalty(was, now), now
+    assert charged == pytest.approx(20.0 * was)
+
+
+@pytest.mark.parametrize("skill", ["pick", "place"])
+def test_shoving_things_costs(skill: str) -> None:
+    """A thing that is moved by 0.1 m between two control steps costs 2, what is carried about nothing."""
+    env: Any = make_env(skill, "train").unwrapped
+    env.reset(options={"index": 3})
+    sim, name = env.sim, next(name for name in env.sim.scene.objects if name != env.goal.object)
+    grip = np.array([1.0 if sim.held else -1.0], np.float32)
+    lift = np.array([0.0, -0.5, 0.0, 0.0, 0.0, 0.0, 0.0], np.float32)
+    action = {"arm_action": lift, "grip_action": grip, "base_vel": np.zeros(2, np.float32)}
+    before = sim.object_pos(env.goal.object)
+    steps = [env.step(action)[4]["reward_terms"]["shoved"] for _ in range(10)]
+    carried = math.dist(before, sim.object_pos(env.goal.object))
+    assert (carried > 0.02) == (skill == "place") and sum(steps) == pytest.approx(0.0, abs=0.05)
+    sim.data.qpos[sim._object_qpos[name]] += 0.1
+    assert env.step(action)[4]["reward_terms"]["shoved"] == pytest.approx(-2.0, abs=0.1)
+    env.close()
 
 
 @given(st.floats(0.0, 2.0), st.floats(0.0, 2.0), st.booleans(), st.sampled_from(["", "drawer"]))

@@ -27,8 +27,22 @@ from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_fi
     type=click.FloatRange(0.0, 1.0),
     help="Share of Pick's calls that are recorded a second time, with the object on the floor.",
 )
+@click.option(
+    "--shoved",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0.0, 1.0),
+    help="Share of Pick's calls that are recorded once more, with the object shoved aside or knocked over.",
+)
 def record_starts_command(
-    file: Path, skills: str, obs: str | None, replan: str | None, episodes: int, workers: int, fallen: float
+    file: Path,
+    skills: str,
+    obs: str | None,
+    replan: str | None,
+    episodes: int,
+    workers: int,
+    fallen: float,
+    shoved: float,
 ) -> None:
     """Record in FILE (.npz) where the chain, or closed loop, hands over to each skill, in training apartments.
 
@@ -56,7 +70,7 @@ def record_starts_command(
     except AgentError as error:
         raise BadInput(f"--skills: {error}") from error
     with episode_progress("recording", episodes) as on_episode:
-        calls, problem = record(agent, obs, episodes, workers, on_episode, fallen)
+        calls, problem = record(agent, obs, episodes, workers, on_episode, fallen, shoved)
     if not calls:
         raise Failure(f"{problem}: nothing was recorded")
     save(file, calls)
