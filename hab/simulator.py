@@ -73,16 +73,26 @@ class Snapshot:
         joints = [sim.joint_pos(articulation.name) for articulation in sim.scene.articulations]
         return cls(np.concatenate((sim.base, sim.arm, *objects, joints)), sim.held)
 
+    @staticmethod
+    def of_object(scene: Scene, name: str) -> slice:
+        """Return which of the `positions` are an object's: where it is (3), and how it is turned (4)."""
+        return _numbers(scene.objects.index(name))
+
     def read(self, scene: Scene) -> Layout:
         """Return it by name, for its apartment."""
         values = self.positions.tolist()
         objects = {}
         for i, name in enumerate(scene.objects):
-            x, y, z, *quat = values[10 + 7 * i : 17 + 7 * i]
+            x, y, z, *quat = values[_numbers(i)]
             objects[name] = (x, y, z), tuple(quat)
         joints = zip((a.name for a in scene.articulations), values[10 + 7 * len(scene.objects) :], strict=True)
         opened = {name: position for name, position in joints if position != 0.0}
         return Layout(tuple(values[:3]), tuple(values[3:10]), objects, opened)
+
+
+def _numbers(i: int) -> slice:
+    """Return which of a snapshot's positions are the i-th object's."""
+    return slice(10 + 7 * i, 17 + 7 * i)
 
 
 class Simulator(Protocol):

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hab import robot
 from hab.episodes import holds, load_grid
@@ -21,7 +20,7 @@ from hab.simulator import SimulationError, Simulator, Snapshot
 from skills.pick import GRASP_M
 from skills.recorded import Recorded, start_of
 from skills.skill import Goal
-from skills.starts import Pose, Start, moved_receptacle
+from skills.starts import Pose, moved_receptacle
 
 BEFORE_M = (0.03, 0.5)
 """From a surface's edge to where the object lies, out of one of its fronts."""
@@ -40,7 +39,7 @@ def fallen(sim: Simulator, call: Recorded, rng: np.random.Generator) -> Recorded
     start = start_of(call)
     sim.reset(start.episode)
     for where, pose in _places(sim, call, start.episode.target(call.goal.object).start_receptacle, rng):
-        if not _settled(sim, start, _laid(sim, call, where, pose, rng)):
+        if not _settled(sim, _laid(sim, call, where, pose, rng)):
             continue
         place = sim.object_pos(call.goal.object)
         moved = planar_distance(sim, (pose[0], pose[1], 0.0))
@@ -55,20 +54,21 @@ def shoved_aside(sim: Simulator, call: Recorded, rng: np.random.Generator) -> Re
     None if there is no room for that."""
     start, name, told = start_of(call), call.goal.object, call.goal.position
     sim.reset(start.episode)
+    own = Snapshot.of_object(sim.scene, name)
     on = moved_receptacle(sim.scene, start.episode.target(name).start_receptacle, start.episode.joints)
-    first = 10 + 7 * sim.scene.objects.index(name)
     for _ in range(_CANDIDATES):
         away, angle = rng.uniform(*SHOVED_M), rng.uniform(-math.pi, math.pi)
         where = told[0] + away * math.cos(angle), told[1] + away * math.sin(angle)
         positions = call.snapshot.positions.copy()
-        positions[first : first + 7] = _above(name, where, on.center[2], rng)
-        if not _settled(sim, start, Snapshot(positions, "")):
+        positions[own] = _above(name, where, on.center[2], rng)
+        if not _settled(sim, Snapshot(positions, "")):
             continue
         found = Snapshot.of(sim)
-        place, moved = sim.object_pos(name).tolist(), found.positions - positions
-        moved[first : first + 7] = 0.0
+        place, moved = sim.object_pos(name).tolist(), np.abs(found.positions - positions)
+        for other in sim.scene.objects:  # others may have turned; its own place is another matter
+            moved[Snapshot.of_object(sim.scene, other)][0 if other == name else 3 :] = 0.0
         beside = SHOVED_M[0] < math.dist(place[:2], told[:2]) and math.dist(place, told) < SHOVED_M[1]
-        if beside and holds(on, place, BESIDE_M) and np.abs(moved[_placings(sim)]).max() < 0.01:
+        if beside and holds(on, place, BESIDE_M) and moved.max() < 0.01:
             return replace(call, snapshot=found)
     return None
 
@@ -102,8 +102,7 @@ def _laid(sim: Simulator, call: Recorded, where: tuple[float, float], pose: Pose
     name = call.goal.object
     positions = call.snapshot.positions.copy()
     positions[:3], positions[3:10] = pose, robot.REST_Q
-    first = 10 + 7 * sim.scene.objects.index(name)
-    positions[first : first + 7] = _above(name, where, 0.0, rng)
+    positions[Snapshot.of_object(sim.scene, name)] = _above(name, where, 0.0, rng)
     return Snapshot(positions, "")
 
 
@@ -112,7 +111,7 @@ def _above(name: str, where: tuple[float, float], surface_m: float, rng: np.rand
     return [*where, surface_m + max(object_model(name).half_extents) + 0.01, *_lying(rng)]
 
 
-def _settled(sim: Simulator, start: Start, begun: Snapshot) -> bool:
+def _settled(sim: Simulator, begun: Snapshot) -> bool:
     """Let things fall from where they are; return whether the robot, free at first, has come through that."""
     try:
         sim.restore(begun)
@@ -121,17 +120,9 @@ def _settled(sim: Simulator, start: Start, begun: Snapshot) -> bool:
         for _ in range(SETTLE_STEPS):
             sim.step({})
     except SimulationError:
-        sim.reset(start.episode)
+        sim.reset(sim.episode)
         return False
     return not sim.collides()
-
-
-def _placings(sim: Simulator) -> NDArray[np.bool_]:
-    """Return which numbers of a snapshot say where something is, not how it is turned."""
-    row = np.ones(10 + 7 * len(sim.scene.objects) + len(sim.scene.articulations), bool)
-    for i in range(len(sim.scene.objects)):
-        row[13 + 7 * i : 17 + 7 * i] = False
-    return row
 
 
 def _lying(rng: np.random.Generator) -> Quat:

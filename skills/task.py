@@ -24,7 +24,7 @@ from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.backend import make_simulator
 from hab.episodes import Unsolvable, load_scene, scene_seed, split_number
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
-from hab.measures import ForceSum, rest_distance
+from hab.measures import PLACED_M, ForceSum, rest_distance
 from hab.observation_sets import CRITIC_KEYS, CRITIC_STATE, DEFAULT, LASER_MAP, SURROUNDINGS
 from hab.openings import rotated
 from hab.sampler import EpisodeSampler
@@ -42,7 +42,7 @@ DISTANCE_REWARD = 10.0
 (docs/training.md)."""
 FORCE_PEN_PER_N, FORCE_PEN_MAX_N = 1e-4, 10_000.0
 FORCE_END_PEN = 1.0
-SHOVED_PEN, SHOVED_MAX_M = 20.0, 0.15
+SHOVED_PEN = 20.0
 """For a metre that Pick and Place shove a thing, or let it fall, topple or roll; farther than what counts as placed it
 is lost, and costs no more."""
 DROP_PEN = 1.0
@@ -525,11 +525,11 @@ class Shoved:
         self._lay = sim.object_positions(self._names)
 
     def in_all(self) -> float:
-        """Return the sum of the distances (m), of each no more than `SHOVED_MAX_M`, in millimetres."""
+        """Return the sum of the distances (m), of each no more than `PLACED_M`, in millimetres."""
         lie = self._sim.object_positions(self._names)
         if self._sim.held == self._names[self._own]:
             self._lay[self._own] = lie[self._own]
-        moved = np.minimum(np.sqrt(((lie - self._lay) ** 2).sum(axis=1)), SHOVED_MAX_M)
+        moved = np.minimum(np.sqrt(((lie - self._lay) ** 2).sum(axis=1)), PLACED_M)
         return to_mm(float(moved.sum()))
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from hab.episodes import SCENARIOS
 from hab.observation_sets import OBSERVATION_SETS
-from tpsrl.commands.options import replan_option
+from tpsrl.commands.options import Command, replan_option
 from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_files
+
+
+def _share(name: str, how: str) -> Callable[[Command], Command]:
+    """Return the option of a share of Pick's calls that are recorded again."""
+    said, share = f"Share of Pick's calls that are recorded {how}", click.FloatRange(0.0, 1.0)
+    return click.option(name, default=0.0, show_default=True, type=share, help=said)
 
 
 @click.command("record-starts")
@@ -20,20 +27,8 @@ from tpsrl.inputs import BadInput, Failure, Name, check_somebody_sees, output_fi
 @replan_option
 @click.option("--episodes", default=1500, show_default=True, type=click.IntRange(min=1), help="Of all scenarios.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
-@click.option(
-    "--fallen",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0.0, 1.0),
-    help="Share of Pick's calls that are recorded a second time, with the object on the floor.",
-)
-@click.option(
-    "--shoved",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0.0, 1.0),
-    help="Share of Pick's calls that are recorded once more, with the object shoved aside or knocked over.",
-)
+@_share("--fallen", "a second time, with the object on the floor.")
+@_share("--shoved", "once more, with the object shoved aside or knocked over.")
 def record_starts_command(
     file: Path,
     skills: str,
