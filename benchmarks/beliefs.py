@@ -24,6 +24,7 @@ from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.scenario_env import MAX_STEPS
 from planner.agent import Agent, chain_limits, load_policies, seed_draws
+from planner.chain import Skills
 from planner.closed_loop import ClosedLoop
 from planner.problem import Atom, object_name
 from planner.sensed import LOWEST_M
@@ -77,9 +78,9 @@ def play(asked: tuple[str, int]) -> Played:
         played.lines.append({"episode": index, **vars(row), **told, "places": places, "at": loop.result.steps})
 
     specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
-    policies = _policies(agent, scenario)
+    skills = Skills(_policies(agent, scenario), specs)
     limits = chain_limits(MAX_STEPS, {})
-    loop = ClosedLoop(sim, episode, policies, specs, limits, "sensed", on_call=lambda label, step: look())
+    loop = ClosedLoop(sim, episode, skills, limits, "sensed", on_call=lambda label, step: look())
     result = loop.run()
     look()
     played.success, played.reason = result.success, result.reason

@@ -18,7 +18,7 @@ from hab.measures import planar_distance
 from hab.observation_sets import DEPTH
 from hab.scene import Scene
 from hab.simulator import Simulator
-from planner.chain import ChainResult, Limits, OnCall, OnStep, TraceRow, run_chain
+from planner.chain import ChainResult, Limits, OnCall, OnStep, Skills, TraceRow, run_chain
 from planner.closed_loop import ClosedLoop
 from planner.task_planner import PLANNED, PlanStep, plan, whole_steps
 from planner.zoo import CONFIG, WEIGHTS, ZOO, Entry, ZooError, entries, find, job_name
@@ -178,25 +178,11 @@ def play_episode(
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
     specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
-    scripted = agent.skills in ("oracle", "teleoperation")
+    skills = Skills(policies, specs, agent.skill_nav, agent.skills in ("oracle", "teleoperation"))
     if agent.replan:
-        return ClosedLoop(
-            sim,
-            episode,
-            policies,
-            specs,
-            limits,
-            agent.replan,
-            agent.stop_mask,
-            on_step,
-            agent.skill_nav,
-            on_call,
-            scripted,
-        ).run()
+        return ClosedLoop(sim, episode, skills, limits, agent.replan, agent.stop_mask, on_step, on_call).run()
     steps = steps_of(agent, episode, sim.scene)
-    return run_chain(
-        sim, episode, steps, policies, specs, limits, agent.stop_mask, on_step, agent.skill_nav, on_call, scripted
-    )
+    return run_chain(sim, episode, steps, skills, limits, agent.stop_mask, on_step, on_call)
 
 
 def play_skill(

@@ -104,35 +104,47 @@ class ChainResult:
         return [asdict(row) for row in self.trace]
 
 
+@dataclass(frozen=True)
+class Skills:
+    """What plays the calls of a plan."""
+
+    policies: Mapping[str, SkillPolicy]
+    specs: Mapping[str, SkillSpec]
+    """Both by skill name."""
+    base_movement: bool = True
+    """Whether the manipulation skills may drive."""
+    scripted: bool = False
+    """Whether oracles play, or a person: they find their own way, and have all their time though the hand takes
+    nothing."""
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """Return the action parts that a skill has."""
+        spec = self.specs[name]
+        return tuple(part for part in spec.parts if part != BASE or self.base_movement or always_drives(spec.name))
+
+
 def run_chain(
     sim: Simulator,
     episode: Episode,
     plan: Sequence[PlanStep],
-    policies: Mapping[str, SkillPolicy],
-    specs: Mapping[str, SkillSpec],
+    skills: Skills,
     limits: Limits,
     stop_mask: bool = True,
     on_step: OnStep | None = None,
-    base_movement: bool = True,
     on_call: OnCall | None = None,
-    scripted: bool = False,
 ) -> ChainResult:
-    """Play `plan` from the simulator's present state (the episode's start) to its end or first missed interaction.
-
-    `base_movement`: whether the manipulation skills may drive; `scripted`: as `Player` has it.
-    """
+    """Play `plan` from the simulator's present state (the episode's start) to its end or first missed interaction."""
     names = [name for step in plan for name in (step.on_the_way, step.interaction) if name]
     result = ChainResult([False] * len(names))
     opened = frozenset(name for name, at in episode.joints.items() if is_open(sim.scene.articulation(name), at))
-    chain = Player(sim, limits, stop_mask, on_step, result, ForceSum(sim), scripted, opened)
+    chain = Player(sim, skills, limits, stop_mask, on_step, result, ForceSum(sim), opened)
     carried = ""
     for stage, step in enumerate(plan):
         if on_call is not None:
             on_call(f"{stage + 1}/{len(plan)}", step)
         begun = chain.begin(step)
-        spec = specs[step.skill]
-        parts = chain.parts_of(spec, base_movement)
-        ended, grasped = chain.play(stage, step, policies[step.skill], spec, parts)
+        spec = skills.specs[step.skill]
+        ended, grasped = chain.play(stage, step)
         if step.on_the_way and grasped and _picked(sim, episode, step):
             result.interactions[names.index(step.on_the_way)] = True
         missed = bool(step.interaction) and not _interaction_holds(sim, episode, step)
@@ -184,13 +196,12 @@ class Player:
     """Acts on the simulator within an episode's limits, counting the steps."""
 
     sim: Simulator
+    skills: Skills
     limits: Limits
     stop_mask: bool
     on_step: OnStep | None
     result: ChainResult
     force: ForceSum
-    scripted: bool = False
-    """Whether oracles play, or a person: they find their own way."""
     opened: frozenset[str] = frozenset()
     """Drawers and fridges that are believed to be open."""
     _held: str = ""
@@ -225,21 +236,18 @@ class Player:
         )
         self.result.trace.append(row)
 
-    def play(
-        self,
-        stage: int,
-        step: PlanStep,
-        policy: SkillPolicy,
-        spec: SkillSpec,
-        parts: tuple[str, ...],
-        given_up: Callable[[], bool] = lambda: False,
-    ) -> tuple[bool, bool]:
-        """Run one skill; return whether it ended on its own rule, in time, and whether it had anything in hand.
+    def play(self, stage: int, step: PlanStep, given_up: Callable[[], bool] = lambda: False) -> tuple[bool, bool]:
+        """Play one call; return whether it ended on its own rule, in time, and whether it had anything in hand.
 
         `given_up`: asked after each control step, whether it comes to nothing: what keeps it from its target, or from
         stopping there, is given up then, and after that the call.
         """
         sim, goal, progress = self.sim, step.goal, Progress()
+        policy, spec, parts = (
+            self.skills.policies[step.skill],
+            self.skills.specs[step.skill],
+            self.skills.parts(step.skill),
+        )
         deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
         self._told = goal.position if step.skill == "pick" else None
         if step.skill == "place":
@@ -247,7 +255,7 @@ class Player:
         elif step.skill == "navigate":
             goal = replace(goal, map=self._map)
         by_way_of, until = None, (self.result.steps + deadline) // 2
-        if step.skill == "navigate" and not self.scripted:
+        if step.skill == "navigate" and not self.skills.scripted:
             self._doors.begin(self.opened)
             by_way_of = approach(sim.scene, sim.nav, goal, self._joints(), sim.base)
         comes_by = by_way_of is not None and not self._arrived(by_way_of, goal)
@@ -259,7 +267,7 @@ class Player:
             waits = comes_by or self._is_behind_a_door(by_way_of, goal)
             if masked or waits:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
-            if step.skill == "navigate" and not self.scripted and self._doors.watch(sim):
+            if step.skill == "navigate" and not self.skills.scripted and self._doors.watch(sim):
                 self._draw_doors()
             self._advance(stage, action)
             if sim.held and goal.articulation and step.skill != "navigate":
@@ -308,10 +316,6 @@ class Player:
         """Let Navigate, if it draws a map, take another way than the one on which it has just got stuck."""
         if "map" in self._map:
             self._map["map"].block()
-
-    def parts_of(self, spec: SkillSpec, base_movement: bool) -> tuple[str, ...]:
-        """Return the action parts that a skill has; `base_movement`: whether the manipulation skills may drive."""
-        return tuple(part for part in spec.parts if part != BASE or base_movement or always_drives(spec.name))
 
     def play_script(self, stage: int, script: Iterable[Action]) -> bool:
         """Play actions to their end; return whether the time and the forces allowed that."""

@@ -15,14 +15,14 @@ from hab.episodes import Episode, Target, lies_on
 from hab.measures import ForceSum, object_placed
 from hab.scene import Vec3
 from hab.simulator import Simulator
-from planner.chain import SUCCESS, TOO_MUCH_FORCE, ChainResult, Limits, OnCall, OnStep, Player
+from planner.chain import SUCCESS, TOO_MUCH_FORCE, ChainResult, Limits, OnCall, OnStep, Player, Skills
 from planner.problem import ROBOT, Atom, goal_name, object_name
 from planner.recovery import Idleness, Trail, back_off, tuck
 from planner.replanning import Action, Replanner
 from planner.sensed import SensedState
 from planner.state import OracleState, StateEstimate
 from planner.task_planner import SKILL_OF_ACTION, PlanStep
-from skills.skill import Goal, SkillPolicy, SkillSpec
+from skills.skill import Goal
 
 RECOVERY = ("back_off", "tuck")
 NOT_EXPECTED = "not as expected"
@@ -42,26 +42,20 @@ class ClosedLoop:
         self,
         sim: Simulator,
         episode: Episode,
-        policies: Mapping[str, SkillPolicy],
-        specs: Mapping[str, SkillSpec],
+        skills: Skills,
         limits: Limits,
         estimate: str,
         stop_mask: bool = True,
         on_step: OnStep | None = None,
-        base_movement: bool = True,
         on_call: OnCall | None = None,
-        scripted: bool = False,
     ) -> None:
-        """`sim` stands at the episode's start; `policies` and `specs` are by skill; `estimate` is one of
-        `planner.state.STATES`; `base_movement`: manipulation skills may drive; the hooks are the chain's; `scripted`:
-        skills are oracles, which besides need all their time though the hand takes nothing."""
-        self.sim, self.episode, self.policies, self.specs, self.limits = sim, episode, policies, specs, limits
-        self.base_movement, self.on_call = base_movement, on_call
+        """`sim` stands at the episode's start; `estimate` is one of `planner.state.STATES`; the rest is the chain's."""
+        self.sim, self.episode, self.skills, self.limits, self.on_call = sim, episode, skills, limits, on_call
         self.result = ChainResult([False] * (2 * len(episode.targets)))
         self.trail, self.calls = Trail(), 0
         self.state: StateEstimate = (OracleState if estimate == "oracle" else SensedState)(sim, episode, sim.scene)
         self.planner = Replanner(episode, sim.scene)
-        self.player = Player(sim, limits, stop_mask, self._watching(on_step), self.result, ForceSum(sim), scripted)
+        self.player = Player(sim, skills, limits, stop_mask, self._watching(on_step), self.result, ForceSum(sim))
         self.goals = [("object_at", object_name(t), goal_name(t)) for t in episode.targets]
         self.targets = {object_name(t): t for t in episode.targets}
         """… and what has been taken by mistake, and goes back to where it was."""
@@ -168,13 +162,10 @@ class ClosedLoop:
             self.looks[action.arguments[0]] = self.looks.get(action.arguments[0], 0) + 1
             ended = True
         else:
-            spec = self.specs[step.skill]
-            parts = self.player.parts_of(spec, self.base_movement)
             self.trail.begin()
             opened = (atom[1] for atom in self.state.atoms if atom[0] in ("opened_cab", "opened_fridge"))
             self.player.opened = frozenset(opened)
-            given_up = self._given_up(step.skill)
-            ended, _ = self.player.play(self.calls, step, self.policies[step.skill], spec, parts, given_up)
+            ended, _ = self.player.play(self.calls, step, self._given_up(step.skill))
             if step.skill == "navigate" and not ended:
                 self.player.avoid_the_way()
             if self.result.steps < self.limits.episode and not self.player.too_much_force():
@@ -203,7 +194,7 @@ class ClosedLoop:
         if skill == "navigate":
             return self.trail.stands_still
         hand = Idleness(self.sim)
-        return lambda: self.state.wrong_in_hand or (not self.player.scripted and hand.too_long())
+        return lambda: self.state.wrong_in_hand or (not self.skills.scripted and hand.too_long())
 
     def _take_note(self, action: Action, as_expected: bool) -> None:
         """Count failures by object, and recoveries that have not helped."""

@@ -9,7 +9,7 @@ turns away. A base that cannot move has no say in it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from skills.hand_path import SIZE, HandPath
 from skills.oracle.pick import OraclePick
 from skills.skill import RESET_ARM_STEPS, Goal, Progress, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, STARTS, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
-from skills.task import DISTANCE_REWARD, HAND_KEYS, Common, Shoved, SkillTask, State, ee_distance, shoved_penalty, to_mm
+from skills.task import DISTANCE_REWARD, HAND_KEYS, Common, SkillTask, State, ee_distance, to_mm
 
 GRASP_M = 0.15
 """The suction draws only so near to where the object was told to be (habitat's magic grasp reaches as far): what the
@@ -41,8 +41,6 @@ class PickState(State):
     """End-effector to the object's centre."""
     way_m: float
     """The same by the hand's way (skills/hand_path.py)."""
-    shoved_m: float = field(default=0.0, kw_only=True)
-    """How far things that are not in hand lie from where they lay (skills/task.py); Rearrange does not ask."""
 
 
 class Pick(SkillTask[PickState]):
@@ -51,6 +49,7 @@ class Pick(SkillTask[PickState]):
     skill, number, oracle = "pick", 1, OraclePick
     start_kinds = STARTS
     force_sum_max_n = 10_000.0
+    pays_for_shoving = True
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", *HAND_KEYS)
     surroundings_size = SIZE
@@ -92,11 +91,7 @@ class Pick(SkillTask[PickState]):
     def measure(self, common: Common) -> PickState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object)
         way_m = self._way(self.sim.ee_pos.tolist(), place.tolist())
-        if not self.steps:
-            self._shoved = Shoved(self.sim, name)
-        return PickState(
-            *common, target=name, object_m=ee_distance(self.sim, place), way_m=way_m, shoved_m=self._shoved.in_all()
-        )
+        return PickState(*common, target=name, object_m=ee_distance(self.sim, place), way_m=way_m)
 
     def rewards(self, was: PickState, now: PickState) -> dict[str, float]:
         return {
@@ -105,7 +100,6 @@ class Pick(SkillTask[PickState]):
             "rest": 0.0 if self._lowered else rest_reward(was, now),
             "wrong_object": -WRONG_OBJECT_PEN if wrong_object(now) else 0.0,
             "drop": -DROP_PEN if dropped(was, now) else 0.0,
-            "shoved": -shoved_penalty(was.shoved_m, now.shoved_m),
         }
 
     def _begin(self, start: Start) -> None:

@@ -28,12 +28,10 @@ from skills.task import (
     HAND_KEYS,
     CallMemory,
     Common,
-    Shoved,
     SkillTask,
     State,
     ee_distance,
     from_what_is_held,
-    shoved_penalty,
     to_mm,
 )
 
@@ -55,8 +53,6 @@ class PlaceState(State):
     """Object's centre to its goal."""
     way_m: float
     """The same by the hand's way (skills/hand_path.py)."""
-    shoved_m: float
-    """How far things that are not in hand lie from where they lay (skills/task.py)."""
     let_go: bool
     """Whether the object was let go of before now."""
 
@@ -72,6 +68,7 @@ class Place(SkillTask[PlaceState]):
     skill, number, oracle = "place", 2, OraclePlace
     start_kinds = STARTS
     force_sum_max_n = 10_000.0
+    pays_for_shoving = True
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *HAND_KEYS)
     surroundings_size = SIZE
@@ -127,15 +124,11 @@ class Place(SkillTask[PlaceState]):
         return self._way.surroundings(RobotPose(self.sim), place, self.goal.position)
 
     def measure(self, common: Common) -> PlaceState:
-        name, place = self.goal.object, self.sim.object_pos(self.goal.object).tolist()
+        place = self.sim.object_pos(self.goal.object).tolist()
         goal_m, way_m = math.dist(place, self.goal.position), self._way(place, self.goal.position)
-        if not self.steps:
-            self._shoved = Shoved(self.sim, name)
         before = self._state if self.steps else None
         let_go = before is not None and (before.let_go or before.held == "")
-        return PlaceState(
-            *common, target=name, goal_m=goal_m, way_m=way_m, shoved_m=self._shoved.in_all(), let_go=let_go
-        )
+        return PlaceState(*common, target=self.goal.object, goal_m=goal_m, way_m=way_m, let_go=let_go)
 
     def _begin(self, start: Start) -> None:
         super()._begin(start)
@@ -147,7 +140,6 @@ class Place(SkillTask[PlaceState]):
             "carry": carry_reward(was, now),
             "place": place_reward(was, now),
             "rest": rest_reward(was, now),
-            "shoved": -shoved_penalty(was.shoved_m, now.shoved_m),
         }
 
     def succeeded(self, now: PlaceState, action: Action) -> bool:

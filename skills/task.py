@@ -121,6 +121,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     surroundings_size: ClassVar[int]
     """Numbers in `surroundings`."""
     slack_reward: ClassVar[float] = -0.005
+    pays_for_shoving: ClassVar[bool] = False
+    """Whether it costs something if things do not stay where they lie (`Shoved`)."""
     force_pen_per_n: ClassVar[float] = FORCE_PEN_PER_N
     force_sum_max_n: float = math.inf
     """Rises of the contact force may add up to so much, or the episode ends."""
@@ -354,6 +356,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         terms["slack"] = self.slack_reward
         terms["force"] = -force_penalty(now, self.force_pen_per_n)
         terms["seal_broke"] = -DROP_PEN if now.seal_broke else 0.0
+        if self._shoved is not None:
+            terms["shoved"] = -SHOVED_PEN * self._shoved.grown()
         if not success and self._force.too_much(self.force_sum_max_n):
             reason = "excessive force"
             terms["force_end"] = -FORCE_END_PEN
@@ -383,6 +387,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
                     self._begin(start)
                     if start.snapshot is not None or (not self.sim.collides() and self._handed_over()):
                         self._force, self._began = ForceSum(self.sim), self.sim.steps
+                        self._shoved = Shoved(self.sim, self.goal.object) if self.pays_for_shoving else None
                         self._state = self.measure(self._common(0.0, 0.0))
                         return
             except Unsolvable:
@@ -505,11 +510,6 @@ def from_what_is_held(read: Observation, memory: CallMemory) -> None:
         read["obj_goal_sensor"] = read["obj_goal_sensor"] - memory[TAKEN]
 
 
-def shoved_penalty(was_m: float, now_m: float) -> float:
-    """Charge for what `Shoved.in_all` has grown by, and give back what it has shrunk by: it adds up over a call."""
-    return SHOVED_PEN * (now_m - was_m)
-
-
 def force_penalty(now: State, per_n: float) -> float:
     """Charge for a rise of the contact force, up to `FORCE_PEN_MAX_N`."""
     return per_n * min(now.force_added_n, FORCE_PEN_MAX_N)
@@ -523,14 +523,17 @@ class Shoved:
         self._sim, self._names = sim, tuple(sim.scene.objects)
         self._own = self._names.index(name)
         self._lay = sim.object_positions(self._names)
+        self._in_all_m = 0.0
 
-    def in_all(self) -> float:
-        """Return the sum of the distances (m), of each no more than `PLACED_M`, in millimetres."""
+    def grown(self) -> float:
+        """Return what the sum of the distances (m), of each no more than `PLACED_M`, in millimetres, has grown by since
+        this was asked last; negative if it has shrunk."""
         lie = self._sim.object_positions(self._names)
         if self._sim.held == self._names[self._own]:
             self._lay[self._own] = lie[self._own]
         moved = np.minimum(np.sqrt(((lie - self._lay) ** 2).sum(axis=1)), PLACED_M)
-        return to_mm(float(moved.sum()))
+        before, self._in_all_m = self._in_all_m, to_mm(float(moved.sum()))
+        return self._in_all_m - before
 
 
 def to_mm(difference_m: float) -> float:

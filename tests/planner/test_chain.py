@@ -22,10 +22,10 @@ from hab.ray_fans import HEAD_LOOK_DIRECTIONS
 from hab.robot import REST_Q
 from hab.scene import Vec3
 from hab.simulator import Simulator
-from planner.chain import ChainResult, Limits, Player, run_chain
+from planner.chain import ChainResult, Limits, Player, Skills, run_chain
 from planner.task_planner import PlanStep, whole_steps
 from skills import task_class
-from skills.skill import Goal, Progress, SkillSpec
+from skills.skill import Goal, Progress, SkillPolicy, SkillSpec
 from skills.starts import working_pose
 
 TARGETS = tuple(Target(o, "table", "shelf", (1.0, 0.0, 0.5), (3.0, i, 0.5)) for i, o in enumerate(("cup", "can")))
@@ -120,8 +120,9 @@ def run(sim: FakeSim | None = None, episode_steps: int = 1000, **changes: Any) -
     policies.update({k: v for k, v in changes.items() if k in SKILLS})
     specs = {name: changes.get("specs", {}).get(name, spec(name)) for name in SKILLS}
     limits = Limits(episode_steps, dict.fromkeys(SKILLS, 20))
-    options = {k: v for k, v in changes.items() if k in ("stop_mask", "on_step", "base_movement")}
-    result = run_chain(cast(Simulator, sim), EPISODE, fetch_plan(), policies, specs, limits, **options)
+    options = {k: v for k, v in changes.items() if k in ("stop_mask", "on_step")}
+    skills = Skills(policies, specs, changes.get("base_movement", True))
+    result = run_chain(cast(Simulator, sim), EPISODE, fetch_plan(), skills, limits, **options)
     return result, sim
 
 
@@ -282,6 +283,10 @@ class Told(Script):
 STOPPED = replace(spec("navigate"), ended=lambda sim, goal, action, progress: bool(action[STOP][0] > 0))
 
 
+def navigating(policy: SkillPolicy) -> Skills:
+    return Skills({"navigate": policy}, {"navigate": STOPPED})
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2, 1000])
 @pytest.mark.parametrize("kind", ["cabinet", "fridge"])
 def test_navigate_comes_to_a_front_from_before_it(seed: int, kind: str) -> None:
@@ -301,9 +306,8 @@ def test_navigate_comes_to_a_front_from_before_it(seed: int, kind: str) -> None:
         sim.scene, sim.nav, sim.base = scene, nav, np.array([20.0, 20.0, 0.0])
         steps = [PlanStep("(nav)", "navigate", Goal(handle, "cup", name), "")]
         policy, limits = Patient(drive), Limits(100, {"navigate": 20})
-        result = run_chain(
-            sim, EPISODE, steps, {"navigate": policy}, {"navigate": STOPPED}, limits, False, scripted=scripted
-        )
+        skills = Skills({"navigate": policy}, {"navigate": STOPPED}, scripted=scripted)
+        result = run_chain(sim, EPISODE, steps, skills, limits, False)
         assert result.trace[0].outcome == "success" and result.steps < 20
         return [goal.position for goal in policy.told], list(sim.actions)
 
@@ -336,7 +340,7 @@ def test_navigate_comes_to_an_object_from_before_its_furniture(arrives: bool) ->
     sim, episode, step = far_from_a_goal()
     policy = Told(drive if arrives else nothing)
     limits = Limits(100, {"navigate": 20})
-    result = run_chain(sim, episode, [step], {"navigate": policy}, {"navigate": STOPPED}, limits, False)
+    result = run_chain(sim, episode, [step], navigating(policy), limits, False)
     first, then = policy.told
     assert first.position != then.position == step.goal.position
     assert math.dist(first.position[:2], step.goal.position[:2]) < 1.5 and sim.nav.is_free(*first.position[:2])
@@ -366,8 +370,7 @@ def before_an_open_fridge(before: bool) -> tuple[Any, Episode, PlanStep]:
 def test_no_stop_is_heeded_behind_an_open_door(before: bool) -> None:
     """Not for half of the call's time, near as its target may be; before the fridge it is heeded at once."""
     sim, episode, step = before_an_open_fridge(before)
-    policies, limits = {"navigate": Told(nothing)}, Limits(100, {"navigate": 20})
-    result = run_chain(sim, episode, [step], policies, {"navigate": STOPPED}, limits, False)
+    result = run_chain(sim, episode, [step], navigating(Told(nothing)), Limits(100, {"navigate": 20}), False)
     assert result.steps == (1 if before else 12)
     assert [float(a[STOP][0]) > 0 for a in sim.actions] == [False] * (result.steps - 1) + [True]
 
@@ -376,10 +379,9 @@ def test_behind_a_door_that_it_does_not_get_round_it_may_stop() -> None:
     """What is given up first is keeping it from stopping, and not the call."""
     sim, episode, step = before_an_open_fridge(False)
     result = ChainResult([])
-    player = Player(
-        sim, Limits(100, {"navigate": 50}), False, None, result, ForceSum(sim), opened=frozenset(episode.joints)
-    )
-    ended, _ = player.play(0, step, Told(nothing), STOPPED, STOPPED.parts, lambda: result.steps == 5)
+    limits, opened = Limits(100, {"navigate": 50}), frozenset(episode.joints)
+    player = Player(sim, navigating(Told(nothing)), limits, False, None, result, ForceSum(sim), opened)
+    ended, _ = player.play(0, step, lambda: result.steps == 5)
     assert ended and result.steps == 6
 
 
@@ -388,10 +390,9 @@ def test_what_lies_on_the_floor_behind_a_door_is_stopped_at() -> None:
     x, y, _ = step.goal.position
     step = replace(step, goal=replace(step.goal, position=(x, y, 0.04)))
     result = ChainResult([])
-    player = Player(
-        sim, Limits(100, {"navigate": 50}), False, None, result, ForceSum(sim), opened=frozenset(episode.joints)
-    )
-    ended, _ = player.play(0, step, Told(nothing), STOPPED, STOPPED.parts)
+    limits, opened = Limits(100, {"navigate": 50}), frozenset(episode.joints)
+    player = Player(sim, navigating(Told(nothing)), limits, False, None, result, ForceSum(sim), opened)
+    ended, _ = player.play(0, step)
     assert ended and result.steps == 1
 
 
@@ -415,11 +416,16 @@ def test_a_door_is_drawn_where_the_hand_has_brought_it(joint: float) -> None:
             super().reset(sim, goal)
             goal.memory().update(map=drawn, began=(*sim.base[:2].tolist(), 0.0))
 
-    player = Player(sim, Limits(100, {"navigate": 50, "open_fridge": 50}), False, None, ChainResult([]), ForceSum(sim))
+    pulling = replace(spec("open_fridge", 9), parts=(ARM, GRIP))
+    skills = Skills(
+        {"navigate": Drawing(nothing), "open_fridge": Script(pull)}, {"navigate": STOPPED, "open_fridge": pulling}
+    )
+    limits = Limits(100, {"navigate": 50, "open_fridge": 50})
+    player = Player(sim, skills, limits, False, None, ChainResult([]), ForceSum(sim))
     opening = PlanStep("(open)", "open_fridge", Goal(at, "", fridge.name), "")
-    player.play(0, opening, Script(pull), spec("open_fridge", 9), (ARM, GRIP))
+    player.play(0, opening)
     sim.held, player.opened = "", frozenset([fridge.name])
-    player.play(1, step, Drawing(nothing), STOPPED, STOPPED.parts)
+    player.play(1, step)
     assert drawn.middle == pytest.approx(footprint(fridge, joint)[:2], abs=0.02)
 
 
@@ -437,7 +443,7 @@ def test_navigates_map_shows_the_door_that_stands_open(stands_open: bool) -> Non
     if not stands_open:
         episode = replace(episode, joints={})
     limits = Limits(100, {"navigate": 20})
-    run_chain(sim, episode, [step], {"navigate": Drawing(nothing)}, {"navigate": STOPPED}, limits, False)
+    run_chain(sim, episode, [step], navigating(Drawing(nothing)), limits, False)
     goal = rotated(-sim.base[2], np.subtract(step.goal.position[:2], sim.base[:2]))
     straight_m, way_m = float(np.hypot(*goal)), float(drawn.route(0.0, 0.0, 0.0, (goal[0], goal[1]))[-1])
     assert way_m > straight_m + 0.3 if stands_open else way_m == pytest.approx(straight_m, abs=0.15)
@@ -447,9 +453,10 @@ def test_what_comes_to_nothing_on_the_way_is_tried_straight() -> None:
     """A call is given up once Navigate has been told its target, and not before."""
     sim, _, step = far_from_a_goal()
     policy, result = Told(nothing), ChainResult([])
-    player = Player(sim, Limits(100, {"navigate": 50}), False, None, result, ForceSum(sim))
-    spec_ = replace(STOPPED, ended=lambda sim, goal, action, progress: False)
-    ended, _ = player.play(0, step, policy, spec_, spec_.parts, lambda: result.steps in (5, 9))
+    never = replace(STOPPED, ended=lambda sim, goal, action, progress: False)
+    skills = Skills({"navigate": policy}, {"navigate": never})
+    player = Player(sim, skills, Limits(100, {"navigate": 50}), False, None, result, ForceSum(sim))
+    ended, _ = player.play(0, step, lambda: result.steps in (5, 9))
     assert not ended and result.steps == 9
     assert [goal.position == step.goal.position for goal in policy.told] == [False, True]
 
@@ -538,7 +545,7 @@ def whole(policy: Fetcher, episode_steps: int = 1000) -> ChainResult:
     limits = Limits(episode_steps, {"rearrange": 20})
     steps = whole_steps(EPISODE)
     specs = {"rearrange": task_class("rearrange").chain_spec()}
-    return run_chain(cast(Simulator, FakeSim()), EPISODE, steps, {"rearrange": policy}, specs, limits)
+    return run_chain(cast(Simulator, FakeSim()), EPISODE, steps, Skills({"rearrange": policy}, specs), limits)
 
 
 def test_one_policy_for_all_is_measured_by_the_same_interactions() -> None:
