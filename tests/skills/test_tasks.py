@@ -491,16 +491,16 @@ def test_the_suction_is_heeded_near_what_the_call_is_about(skill: str, near_m: f
             assert action["grip_action"] == heeded and action["base_vel"] is asked["base_vel"]
 
 
-def test_what_is_carried_is_brought_near_slowly() -> None:
-    """Within 1.5 m of its target Navigate heeds half of what is asked of the base, with something in hand; as a plan
-    plays it, too."""
+def test_what_is_carried_is_carried_slowly() -> None:
+    """With something in hand Navigate heeds 0.7 of what is asked of the base, within 1.5 m of its target half; as a
+    plan plays it, too."""
     env = make("navigate")
     for held in (True, False):
         index = next(i for i in range(100) if (env.reset(options={"index": i}), env.sim.held != "")[1] == held)
         env.reset(options={"index": index})
         asked = {"base_vel": np.array([1.0, -0.5], np.float32)}
         x, y, _ = env.sim.base
-        for off_m, share in ((1.49, 0.5 if held else 1.0), (1.51, 1.0)):
+        for off_m, share in ((1.49, 0.5 if held else 1.0), (1.51, 0.7 if held else 1.0)):
             goal = replace(env.goal, position=(x + off_m, y, 0.8))
             heeded = env.chain_spec().heeded(env.sim, goal, asked)["base_vel"]
             assert heeded.tolist() == (share * asked["base_vel"]).tolist()
