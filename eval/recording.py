@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +16,6 @@ from hab.layout import SPLIT_SEEDS
 from hab.scenario_env import MAX_STEPS
 from hab.simulator import SimulationError, Simulator, Snapshot
 from planner.agent import Agent, chain_limits, play_episode, seed_draws
-from planner.recovery import Trail
 from planner.task_planner import PlanStep
 from skills.fallen import fallen, shoved_aside
 from skills.pick import GRASP_M
@@ -27,8 +26,6 @@ APARTMENTS = len(SPLIT_SEEDS[SPLIT]) // 2
 """Of the split, the first so many are recorded in: the skills' own start states keep the others (hab/sampler.py)."""
 ASTRAY_M = GRASP_M
 """Where an object lies farther from where a closed loop believes it to, nobody could take it."""
-STILL_STEPS = 90
-"""A drive that has stood still for so long is recorded: 3 s, in which the base turns round."""
 
 
 @dataclass(frozen=True)
@@ -55,24 +52,6 @@ class _Noting:
         return self.policy.act(sim)
 
 
-@dataclass
-class _Watching(_Noting):
-    """One that says, too, when the base has stood still for long."""
-
-    stands_still: Callable[[Simulator], None]
-    trail: Trail = field(default_factory=partial(Trail, STILL_STEPS))
-
-    def reset(self, sim: Simulator, goal: Goal) -> None:
-        super().reset(sim, goal)
-        self.trail.begin()
-
-    def act(self, sim: Simulator) -> Action:
-        self.trail.watch(sim.base)
-        if self.trail.stands_still():
-            self.stands_still(sim)
-        return super().act(sim)
-
-
 def record(
     agent: Agent,
     obs: str | None,
@@ -81,22 +60,20 @@ def record(
     on_episode: Callable[[Played], None] | None = None,
     on_the_floor: float = 0.0,
     shoved: float = 0.0,
-    stuck: bool = False,
 ) -> tuple[list[Recorded], str]:
     """Play so many training episodes, of each scenario in turn; return the calls of skills in them, and why it ended
     early ("": it did not).
 
     on_the_floor, shoved: so large shares of Pick's calls are there a second time, with the object on the floor, or
-    shoved aside or knocked over. stuck: Navigate's calls are there again wherever the base has stood still.
+    shoved aside or knocked over.
     """
     played: list[Played] = []
-    play = partial(_play, agent, obs, on_the_floor, shoved, stuck)
-    problem = gather(play, workers, range(episodes), played, on_episode)
+    problem = gather(partial(_play, agent, obs, on_the_floor, shoved), workers, range(episodes), played, on_episode)
     calls = [call for episode in played for call in episode.calls]
     return sorted(calls, key=lambda call: call.index), problem
 
 
-def _play(agent: Agent, obs: str | None, on_the_floor: float, shoved: float, stuck: bool, number: int) -> Played:
+def _play(agent: Agent, obs: str | None, on_the_floor: float, shoved: float, number: int) -> Played:
     scenario, calls, success = SCENARIOS[number % len(SCENARIOS)], list[Recorded](), False
     index = number % APARTMENTS + len(SPLIT_SEEDS[SPLIT]) * (number // APARTMENTS)
     episode = make_episode(scenario, SPLIT, index)
@@ -104,31 +81,21 @@ def _play(agent: Agent, obs: str | None, on_the_floor: float, shoved: float, stu
 
     called: list[PlanStep] = []
     """The call that begins, until its policy is first told a goal."""
-    asked: list[Goal] = []
-    """What the present call is for, from then on."""
 
     def on_call(_: str, step: PlanStep) -> None:
         called[:] = [step]
 
     def note(skill: str, goal: Goal, sim: Simulator) -> None:
         if called:
-            asked[:] = [replace(called.pop().goal, taken=goal.taken)]
-            take_down(skill, sim)
-
-    def take_down(skill: str, sim: Simulator) -> None:
-        if _can_be_done(sim, episode, asked[0]):
-            calls.append(Recorded(skill, scenario, index, asked[0], Snapshot.of(sim), apartment))
-
-    def noting(skill: str, policy: SkillPolicy) -> SkillPolicy:
-        if stuck and skill == "navigate":
-            return _Watching(skill, policy, note, partial(take_down, skill))
-        return _Noting(skill, policy, note)
+            asked = replace(called.pop().goal, taken=goal.taken)
+            if _can_be_done(sim, episode, asked):
+                calls.append(Recorded(skill, scenario, index, asked, Snapshot.of(sim), apartment))
 
     seed_draws(0, index)
     limits = chain_limits(MAX_STEPS, {})
     try:
         loaded = cached_policies(agent, scenario, obs)
-        policies = {skill: noting(skill, policy) for skill, policy in loaded.items()}
+        policies = {skill: _Noting(skill, policy, note) for skill, policy in loaded.items()}
         sim = cached_simulator("mujoco", False)
         success = play_episode(sim, episode, agent, policies, limits, on_call=on_call).success
     except SimulationError:

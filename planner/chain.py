@@ -243,11 +243,8 @@ class Player:
         stopping there, is given up then, and after that the call.
         """
         sim, goal, progress = self.sim, step.goal, Progress()
-        policy, spec, parts = (
-            self.skills.policies[step.skill],
-            self.skills.specs[step.skill],
-            self.skills.parts(step.skill),
-        )
+        skills = self.skills
+        policy, spec, parts = skills.policies[step.skill], skills.specs[step.skill], skills.parts(step.skill)
         deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
         self._told = goal.position if step.skill == "pick" else None
         if step.skill == "place":
@@ -255,7 +252,7 @@ class Player:
         elif step.skill == "navigate":
             goal = replace(goal, map=self._map)
         by_way_of, until = None, (self.result.steps + deadline) // 2
-        if step.skill == "navigate" and not self.skills.scripted:
+        if step.skill == "navigate" and not skills.scripted:
             self._doors.begin(self.opened)
             by_way_of = approach(sim.scene, sim.nav, goal, self._joints(), sim.base)
         comes_by = by_way_of is not None and not self._arrived(by_way_of, goal)
@@ -267,7 +264,7 @@ class Player:
             waits = comes_by or self._is_behind_a_door(by_way_of, goal)
             if masked or waits:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
-            if step.skill == "navigate" and not self.skills.scripted and self._doors.watch(sim):
+            if step.skill == "navigate" and not skills.scripted and self._doors.watch(sim):
                 self._draw_doors()
             self._advance(stage, action)
             if sim.held and goal.articulation and step.skill != "navigate":

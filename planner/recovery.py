@@ -35,10 +35,9 @@ succeeded in training apartments 98 of 100 had taken 188 and 173 steps or fewer,
 class Trail:
     """Where the base has come from, by odometry: a point every few centimetres."""
 
-    def __init__(self, stuck_steps: int = STUCK_STEPS) -> None:
-        self._stuck_steps = stuck_steps
+    def __init__(self) -> None:
         self._points: deque[tuple[float, float]] = deque(maxlen=TRAIL_LENGTH)
-        self._lately: deque[tuple[float, float]] = deque(maxlen=stuck_steps)
+        self._lately: deque[tuple[float, float]] = deque(maxlen=STUCK_STEPS)
 
     def begin(self) -> None:
         """Take note of a call that begins."""
@@ -46,7 +45,7 @@ class Trail:
 
     def stands_still(self) -> bool:
         """Whether the base has not got anywhere for long, in this call and since this was last answered with yes."""
-        if len(self._lately) < self._stuck_steps:
+        if len(self._lately) < STUCK_STEPS:
             return False
         still = all(math.dist(point, self._lately[-1]) < STUCK_M for point in self._lately)
         if still:

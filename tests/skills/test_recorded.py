@@ -18,7 +18,7 @@ from hab.objects import FRUITS, HOUSE_OBJECTS, object_kind
 from hab.openings import handle_at
 from hab.sampler import SCENE_REPEATS
 from hab.simulator import Snapshot
-from planner.agent import Agent, load_policies
+from planner.agent import Agent
 from skills import make_env
 from skills.fallen import LIES_M, fallen
 from skills.oracle import make_oracle
@@ -50,40 +50,6 @@ def test_every_call_of_the_chain_is_recorded(recorded: list[Recorded]) -> None:
     for call in recorded:
         if call.skill == "place":
             assert call.snapshot.held == call.goal.object
-
-
-class Dawdler:
-    """Navigate's oracle, after it has turned on the spot for 200 control steps in its first call, and in no other."""
-
-    def __init__(self) -> None:
-        self.oracle, self.calls, self.steps = make_oracle("navigate", True), 0, 0
-
-    def reset(self, sim: Any, goal: Any) -> None:
-        self.calls, self.steps = self.calls + 1, 0
-        self.oracle.reset(sim, goal)
-
-    def act(self, sim: Any) -> Any:
-        self.steps += 1
-        if self.calls == 1 and self.steps <= 200:
-            return {"base_vel": np.array([0.0, 1.0], np.float32)}
-        return self.oracle.act(sim)
-
-
-def test_a_drive_is_recorded_again_where_it_stands_still(
-    recorded: list[Recorded], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policies = {**load_policies(Agent("oracle"), "tidy_house"), "navigate": Dawdler()}
-    monkeypatch.setattr("eval.recording.cached_policies", lambda *_: policies)
-    calls, problem = record(Agent("oracle"), None, 1, 1, stuck=True)
-    assert problem == ""
-    drives = [[call for call in of if call.index == 0 and call.skill == "navigate"] for of in (calls, recorded)]
-    assert len(drives[0]) == len(drives[1]) + 2
-    began, *still, _ = drives[0][:4]
-    scene = load_scene(make_episode("tidy_house", "train", 0).scene_seed)
-    places = [call.snapshot.read(scene).base for call in (began, *still)]
-    for call, (x, y, _) in zip(still, places[1:], strict=True):
-        assert call.goal == began.goal and math.dist((x, y), places[0][:2]) < 0.15
-    assert len({round(yaw, 1) for *_, yaw in places}) == 3
 
 
 def test_the_chain_knows_how_what_it_carries_hangs(recorded: list[Recorded]) -> None:

@@ -29,7 +29,6 @@ def _share(name: str, how: str) -> Callable[[Command], Command]:
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Parallel processes.")
 @_share("--fallen", "a second time, with the object on the floor.")
 @_share("--shoved", "once more, with the object shoved aside or knocked over.")
-@click.option("--stuck", is_flag=True, help="Record Navigate's calls again wherever the base has stood still for 3 s.")
 def record_starts_command(
     file: Path,
     skills: str,
@@ -39,7 +38,6 @@ def record_starts_command(
     workers: int,
     fallen: float,
     shoved: float,
-    stuck: bool,
 ) -> None:
     """Record in FILE (.npz) where the chain, or closed loop, hands over to each skill, in training apartments.
 
@@ -67,7 +65,7 @@ def record_starts_command(
     except AgentError as error:
         raise BadInput(f"--skills: {error}") from error
     with episode_progress("recording", episodes) as on_episode:
-        calls, problem = record(agent, obs, episodes, workers, on_episode, fallen, shoved, stuck)
+        calls, problem = record(agent, obs, episodes, workers, on_episode, fallen, shoved)
     if not calls:
         raise Failure(f"{problem}: nothing was recorded")
     save(file, calls)
