@@ -114,8 +114,8 @@ class Skills:
     base_movement: bool = True
     """Whether the manipulation skills may drive."""
     scripted: bool = False
-    """Whether oracles play, or a person: they find their own way, and have all their time though the hand takes
-    nothing."""
+    """Whether oracles play, or a person: they find their own way, as fast as they like, and have all their time though
+    the hand takes nothing."""
 
     def parts(self, name: str) -> tuple[str, ...]:
         """Return the action parts that a skill has."""
@@ -259,7 +259,9 @@ class Player:
         policy.reset(sim, replace(goal, position=by_way_of.place) if by_way_of is not None and comes_by else goal)
         start = ee_in_base(sim)
         while self.result.steps < deadline:
-            action = spec.heeded(sim, goal, own_parts(policy.act(sim), parts, sim.held != ""))
+            action = own_parts(policy.act(sim), parts, sim.held != "")
+            if not (skills.scripted and step.skill == "navigate"):
+                action = spec.heeded(sim, goal, action)
             masked = self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M
             waits = comes_by or self._is_behind_a_door(by_way_of, goal)
             if masked or waits:

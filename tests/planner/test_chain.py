@@ -449,6 +449,16 @@ def test_navigates_map_shows_the_door_that_stands_open(stands_open: bool) -> Non
     assert way_m > straight_m + 0.3 if stands_open else way_m == pytest.approx(straight_m, abs=0.15)
 
 
+@pytest.mark.parametrize("scripted", [True, False])
+def test_oracles_drive_as_they_like(scripted: bool) -> None:
+    """What Navigate heeds of a policy's action is for policies: an oracle slowed down is out of time."""
+    sim, episode, step = before_an_open_fridge(True)
+    deaf = replace(STOPPED, heeded=lambda sim, goal, action: {**action, STOP: -np.ones(1, np.float32)})
+    skills = Skills({"navigate": Told(nothing)}, {"navigate": deaf}, scripted=scripted)
+    result = run_chain(sim, episode, [step], skills, Limits(100, {"navigate": 20}), False)
+    assert result.steps == (1 if scripted else 20)
+
+
 def test_what_comes_to_nothing_on_the_way_is_tried_straight() -> None:
     """A call is given up once Navigate has been told its target, and not before."""
     sim, _, step = far_from_a_goal()
