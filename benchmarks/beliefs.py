@@ -23,14 +23,12 @@ from hab.episodes import Episode, lies_on, make_episode
 from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.scenario_env import MAX_STEPS
-from planner.agent import Agent, chain_limits, load_policies, seed_draws
-from planner.chain import Skills
+from planner.agent import Agent, chain_limits, load_policies, seed_draws, skills_of
 from planner.closed_loop import ClosedLoop
 from planner.problem import Atom, object_name
 from planner.sensed import LOWEST_M
 from planner.state import OracleState
-from planner.task_planner import PLANNED, SKILL_OF_ACTION
-from skills import task_class
+from planner.task_planner import SKILL_OF_ACTION
 from skills.skill import SkillPolicy
 
 KINDS = ("holding", "in", "object_at", "opened_cab", "opened_fridge", "robot_at", "arm_out")
@@ -77,8 +75,7 @@ def play(asked: tuple[str, int]) -> Played:
         told = {"believed": sorted(believed - true), "true": sorted(true - believed)}
         played.lines.append({"episode": index, **vars(row), **told, "places": places, "at": loop.result.steps})
 
-    specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
-    skills = Skills(_policies(agent, scenario), specs)
+    skills = skills_of(agent, _policies(agent, scenario))
     limits = chain_limits(MAX_STEPS, {})
     loop = ClosedLoop(sim, episode, skills, limits, "sensed", on_call=lambda label, step: look())
     result = loop.run()

@@ -166,6 +166,12 @@ def steps_of(agent: Agent, episode: Episode, scene: Scene) -> list[PlanStep]:
     return whole_steps(episode) if agent.monolithic else plan(episode, scene, agent.nav_skill)
 
 
+def skills_of(agent: Agent, policies: Mapping[str, SkillPolicy]) -> Skills:
+    """Return what plays the calls of a plan for an agent."""
+    specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
+    return Skills(policies, specs, agent.skill_nav, agent.skills in ("oracle", "teleoperation"))
+
+
 def play_episode(
     sim: Simulator,
     episode: Episode,
@@ -177,8 +183,7 @@ def play_episode(
 ) -> ChainResult:
     """Lay an episode out, plan it and play the plan."""
     sim.reset(episode)
-    specs = {skill: task_class(skill).chain_spec() for skill in PLANNED}
-    skills = Skills(policies, specs, agent.skill_nav, agent.skills in ("oracle", "teleoperation"))
+    skills = skills_of(agent, policies)
     if agent.replan:
         return ClosedLoop(sim, episode, skills, limits, agent.replan, agent.stop_mask, on_step, on_call).run()
     steps = steps_of(agent, episode, sim.scene)

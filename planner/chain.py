@@ -242,8 +242,8 @@ class Player:
         `given_up`: asked after each control step, whether it comes to nothing: what keeps it from its target, or from
         stopping there, is given up then, and after that the call.
         """
-        sim, goal, progress = self.sim, step.goal, Progress()
-        skills = self.skills
+        sim, skills, goal, progress = self.sim, self.skills, step.goal, Progress()
+        is_guided = step.skill == "navigate" and not skills.scripted
         policy, spec, parts = skills.policies[step.skill], skills.specs[step.skill], skills.parts(step.skill)
         deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
         self._told = goal.position if step.skill == "pick" else None
@@ -252,7 +252,7 @@ class Player:
         elif step.skill == "navigate":
             goal = replace(goal, map=self._map)
         by_way_of, until = None, (self.result.steps + deadline) // 2
-        if step.skill == "navigate" and not skills.scripted:
+        if is_guided:
             self._doors.begin(self.opened)
             by_way_of = approach(sim.scene, sim.nav, goal, self._joints(), sim.base)
         comes_by = by_way_of is not None and not self._arrived(by_way_of, goal)
@@ -260,13 +260,13 @@ class Player:
         start = ee_in_base(sim)
         while self.result.steps < deadline:
             action = own_parts(policy.act(sim), parts, sim.held != "")
-            if not (skills.scripted and step.skill == "navigate"):
+            if is_guided or step.skill != "navigate":
                 action = spec.heeded(sim, goal, action)
             masked = self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M
             waits = comes_by or self._is_behind_a_door(by_way_of, goal)
             if masked or waits:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
-            if step.skill == "navigate" and not skills.scripted and self._doors.watch(sim):
+            if is_guided and self._doors.watch(sim):
                 self._draw_doors()
             self._advance(stage, action)
             if sim.held and goal.articulation and step.skill != "navigate":

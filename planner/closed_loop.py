@@ -50,7 +50,7 @@ class ClosedLoop:
         on_call: OnCall | None = None,
     ) -> None:
         """`sim` stands at the episode's start; `estimate` is one of `planner.state.STATES`; the rest is the chain's."""
-        self.sim, self.episode, self.skills, self.limits, self.on_call = sim, episode, skills, limits, on_call
+        self.sim, self.episode, self.limits, self.on_call = sim, episode, limits, on_call
         self.result = ChainResult([False] * (2 * len(episode.targets)))
         self.trail, self.calls = Trail(), 0
         self.state: StateEstimate = (OracleState if estimate == "oracle" else SensedState)(sim, episode, sim.scene)
@@ -194,7 +194,7 @@ class ClosedLoop:
         if skill == "navigate":
             return self.trail.stands_still
         hand = Idleness(self.sim)
-        return lambda: self.state.wrong_in_hand or (not self.skills.scripted and hand.too_long())
+        return lambda: self.state.wrong_in_hand or (not self.player.skills.scripted and hand.too_long())
 
     def _take_note(self, action: Action, as_expected: bool) -> None:
         """Count failures by object, and recoveries that have not helped."""

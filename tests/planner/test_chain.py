@@ -283,8 +283,8 @@ class Told(Script):
 STOPPED = replace(spec("navigate"), ended=lambda sim, goal, action, progress: bool(action[STOP][0] > 0))
 
 
-def navigating(policy: SkillPolicy) -> Skills:
-    return Skills({"navigate": policy}, {"navigate": STOPPED})
+def navigating(policy: SkillPolicy, spec: SkillSpec = STOPPED, scripted: bool = False) -> Skills:
+    return Skills({"navigate": policy}, {"navigate": spec}, scripted=scripted)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 1000])
@@ -306,8 +306,7 @@ def test_navigate_comes_to_a_front_from_before_it(seed: int, kind: str) -> None:
         sim.scene, sim.nav, sim.base = scene, nav, np.array([20.0, 20.0, 0.0])
         steps = [PlanStep("(nav)", "navigate", Goal(handle, "cup", name), "")]
         policy, limits = Patient(drive), Limits(100, {"navigate": 20})
-        skills = Skills({"navigate": policy}, {"navigate": STOPPED}, scripted=scripted)
-        result = run_chain(sim, EPISODE, steps, skills, limits, False)
+        result = run_chain(sim, EPISODE, steps, navigating(policy, scripted=scripted), limits, False)
         assert result.trace[0].outcome == "success" and result.steps < 20
         return [goal.position for goal in policy.told], list(sim.actions)
 
@@ -454,8 +453,8 @@ def test_oracles_drive_as_they_like(scripted: bool) -> None:
     """What Navigate heeds of a policy's action is for policies: an oracle slowed down is out of time."""
     sim, episode, step = before_an_open_fridge(True)
     deaf = replace(STOPPED, heeded=lambda sim, goal, action: {**action, STOP: -np.ones(1, np.float32)})
-    skills = Skills({"navigate": Told(nothing)}, {"navigate": deaf}, scripted=scripted)
-    result = run_chain(sim, episode, [step], skills, Limits(100, {"navigate": 20}), False)
+    limits = Limits(100, {"navigate": 20})
+    result = run_chain(sim, episode, [step], navigating(Told(nothing), deaf, scripted), limits, False)
     assert result.steps == (1 if scripted else 20)
 
 
@@ -464,8 +463,8 @@ def test_what_comes_to_nothing_on_the_way_is_tried_straight() -> None:
     sim, _, step = far_from_a_goal()
     policy, result = Told(nothing), ChainResult([])
     never = replace(STOPPED, ended=lambda sim, goal, action, progress: False)
-    skills = Skills({"navigate": policy}, {"navigate": never})
-    player = Player(sim, skills, Limits(100, {"navigate": 50}), False, None, result, ForceSum(sim))
+    limits = Limits(100, {"navigate": 50})
+    player = Player(sim, navigating(policy, never), limits, False, None, result, ForceSum(sim))
     ended, _ = player.play(0, step, lambda: result.steps in (5, 9))
     assert not ended and result.steps == 9
     assert [goal.position == step.goal.position for goal in policy.told] == [False, True]
