@@ -5,8 +5,8 @@
     VENV/bin/python benchmarks/pql/report.py runs/pql/control --json control.json
 
 Suites (arms.py): control (Ant-v5, Humanoid-v5: PQL, PQL-D, DDPG(n), SAC(n), VER, SB3's SAC), exploration (mixed noise
-and one sigma for all), ratios (kept, left free, and other numbers of updates), slowed (PQL and DDPG(n), environments
-that keep one waiting), gpu (PQL and DDPG(n) with Table B.1's values), skills (Pick and Open Fridge: PQL-D and VER).
+and one sigma for all), ratios (kept and left free), slowed (PQL and DDPG(n), environments that keep one waiting), gpu
+(PQL and DDPG(n) with Table B.1's values), skills (Pick and Open Fridge: PQL-D and VER).
 Control suites end after `--seconds` of wall clock, skills after `--steps` decisions. Seed by seed, so that all arms
 have the machine alike. What is there is not run again, what was interrupted is resumed (SB3's runs begin anew): the
 command may be given again.
