@@ -48,6 +48,9 @@ class _Noting:
         self.note(self.skill, goal, sim)
         self.policy.reset(sim, goal)
 
+    def tell(self, goal: Goal) -> None:
+        self.policy.tell(goal)
+
     def act(self, sim: Simulator) -> Action:
         return self.policy.act(sim)
 

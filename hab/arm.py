@@ -1,8 +1,8 @@
-"""Closed-form inverse kinematics of the Fetch's arm with its three roll joints at zero.
+"""Kinematics of the Fetch's arm: forward for any joint positions, and closed-form inverse with its three rolls at zero.
 
-Then pan turns a vertical plane in which lift, elbow and wrist are a planar three-link arm: any point in reach, at any
-pitch of the cup, has an exact solution, the same one every time. An optimiser (mink, say) would use the rolls as
-well, but stays iterative and start-dependent, and no oracle skill needs a tilted cup.
+With rolls at zero pan turns a vertical plane in which lift, elbow and wrist are a planar three-link arm: any point in
+reach, at any pitch of the cup, has an exact solution, the same one every time. An optimiser (mink, say) would use the
+rolls as well, but stays iterative and start-dependent, and no oracle skill needs a tilted cup.
 """
 
 from __future__ import annotations
@@ -13,11 +13,47 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from hab import robot
 from hab.measures import AT_REST_M
 from hab.robot import ARM_DELTA_RAD, FORE_M, HAND_M, LIFT_RADIUS_M, LIFT_Z_M, PAN_X_M, UPPER_M
+
+_TURNS = np.array([(0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0), (1, 0, 0)], np.float64)
+"""(7, 3) the joints' axes where all are at zero: pan, lift, roll, elbow, roll, wrist, roll."""
+_BEFORE_M = np.array(
+    [(PAN_X_M, 0, 0), (LIFT_RADIUS_M, 0, LIFT_Z_M), (0, 0, 0), (UPPER_M, 0, 0), (0, 0, 0), (FORE_M, 0, 0), (0, 0, 0)]
+)
+"""(7, 3) from each joint to the next, likewise; a roll's place on its axis is of no matter."""
+
+
+def hand_frame(q: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the end-effector's place (3,) (m) and axes (3, 3), base frame, for any joint positions (7,) (rad)."""
+    places, _, axes = _joints(q)
+    return places[-1] + axes @ (HAND_M, 0.0, 0.0), axes
+
+
+def jacobian(q: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (6, 7) how a point (3,) of the base frame that goes with the hand moves (m), and how the hand turns (rad),
+    for each joint's move (rad)."""
+    places, turns, _ = _joints(q)
+    return np.concatenate((np.cross(turns, point - places), turns), axis=1).T
+
+
+@njit("Tuple((float64[:, ::1], float64[:, ::1], float64[:, ::1]))(float64[::1])", cache=True)
+def _joints(q: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the joints' places and axes (7, 3), and the hand's axes (3, 3), in the base frame."""
+    places, turns, axes, at = np.empty((7, 3)), np.empty((7, 3)), np.eye(3), np.zeros(3)
+    for k in range(7):
+        at = at + axes @ _BEFORE_M[k]
+        places[k], turns[k] = at, axes @ _TURNS[k]
+        cos, sin = math.cos(q[k]), math.sin(q[k])
+        a, b = (1, 2) if _TURNS[k, 0] == 1.0 else (2, 0) if _TURNS[k, 1] == 1.0 else (0, 1)
+        turned = axes.copy()
+        turned[:, a], turned[:, b] = cos * axes[:, a] + sin * axes[:, b], cos * axes[:, b] - sin * axes[:, a]
+        axes = turned
+    return places, turns, axes
 
 
 @dataclass(frozen=True)

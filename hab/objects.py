@@ -46,6 +46,10 @@ class ObjectModel:
         return self.geoms[0].pos[2] + self.geoms[0].size[{"box": 2, "cylinder": 1, "sphere": 0}[self.geoms[0].shape]]
 
 
+TALL_M = 0.065
+"""What is so much higher than its middle."""
+
+
 def object_kind(name: str) -> str:
     """Return the kind of an instance: "013_apple" of "013_apple-2"."""
     return name.rpartition("-")[0]
@@ -60,6 +64,11 @@ def is_object(name: str) -> bool:
 def object_model(name: str) -> ObjectModel:
     """Return the model of an instance."""
     return OBJECTS[object_kind(name)]
+
+
+def is_tall(name: str) -> bool:
+    """Whether an instance topples easily, and hides much of what is behind it when it is in hand."""
+    return object_model(name).half_extents[2] > TALL_M
 
 
 def by_kind(names: Iterable[str]) -> dict[str, list[str]]:

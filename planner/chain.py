@@ -26,9 +26,10 @@ from hab.simulator import Simulator
 from planner.approach import Approach, approach
 from planner.doors import OpenDoors, hidden
 from planner.problem import is_open
+from planner.sight import Sight
 from planner.task_planner import PlanStep
 from skills import always_drives
-from skills.skill import START_ZONE_M, Goal, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at
+from skills.skill import START_ZONE_M, Goal, Progress, SkillPolicy, SkillSpec, arm_to_rest, taken_at, upwards
 from skills.task import on_memorys_map
 
 STOP_MASK_M = 2.0
@@ -137,7 +138,7 @@ def run_chain(
     names = [name for step in plan for name in (step.on_the_way, step.interaction) if name]
     result = ChainResult([False] * len(names))
     opened = frozenset(name for name, at in episode.joints.items() if is_open(sim.scene.articulation(name), at))
-    chain = Player(sim, skills, limits, stop_mask, on_step, result, ForceSum(sim), opened)
+    chain = Player(sim, skills, limits, stop_mask, on_step, result, ForceSum(sim), True, opened)
     carried = ""
     for stage, step in enumerate(plan):
         if on_call is not None:
@@ -202,11 +203,15 @@ class Player:
     on_step: OnStep | None
     result: ChainResult
     force: ForceSum
+    sighted: bool = False
+    """Whether Pick is told where its object is seen (planner/sight.py); the closed loop's state looks for itself."""
     opened: frozenset[str] = frozenset()
     """Drawers and fridges that are believed to be open."""
     _held: str = ""
     _taken: Vec3 | None = None
     """Of `_held`, as `Goal.taken` has it."""
+    _up: Vec3 | None = None
+    """… and `Goal.up`."""
     _told: Vec3 | None = None
     """Where Pick, if that is being played, was told that its object lies."""
     _map: dict[str, Any] = field(default_factory=dict)
@@ -248,7 +253,7 @@ class Player:
         deadline = min(self.result.steps + self.limits.skills[step.skill], self.limits.episode)
         self._told = goal.position if step.skill == "pick" else None
         if step.skill == "place":
-            goal = replace(goal, taken=self._taken)
+            goal = replace(goal, taken=self._taken, up=self._up)
         elif step.skill == "navigate":
             goal = replace(goal, map=self._map)
         by_way_of, until = None, (self.result.steps + deadline) // 2
@@ -257,11 +262,16 @@ class Player:
             by_way_of = approach(sim.scene, sim.nav, goal, self._joints(), sim.base)
         comes_by = by_way_of is not None and not self._arrived(by_way_of, goal)
         policy.reset(sim, replace(goal, position=by_way_of.place) if by_way_of is not None and comes_by else goal)
-        start = ee_in_base(sim)
+        sight = Sight(sim, goal) if step.skill == "pick" and self.sighted and not skills.scripted else None
+        start, reflex = ee_in_base(sim), spec.reflex(sim, goal)
         while self.result.steps < deadline:
+            if sight is not None and (at := sight.now()) is not None:
+                goal = replace(goal, position=at)
+                self._told = at
+                policy.tell(goal)
             action = own_parts(policy.act(sim), parts, sim.held != "")
             if is_guided or step.skill != "navigate":
-                action = spec.heeded(sim, goal, action)
+                action = reflex(spec.heeded(sim, goal, action))
             masked = self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M
             waits = comes_by or self._is_behind_a_door(by_way_of, goal)
             if masked or waits:
@@ -330,10 +340,7 @@ class Player:
 
     def reset_arm(self, stage: int) -> None:
         """Bring the arm to rest between two skills."""
-        for action in arm_to_rest(self.sim):
-            if self.result.steps >= self.limits.episode:
-                return
-            self._advance(stage, action)
+        self.play_script(stage, arm_to_rest(self.sim))
 
     def too_much_force(self) -> bool:
         """Whether the robot has been pressed too hard, now or in all: the episode ends."""
@@ -344,6 +351,7 @@ class Player:
         if self.sim.held != self._held:
             self._held = self.sim.held
             self._taken = taken_at(self.sim, self._told) if self._held and self._told else None
+            self._up = upwards(self.sim) if self._taken else None
         self.force.update()
         self.result.steps += 1
         if self.on_step is not None:

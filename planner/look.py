@@ -76,6 +76,9 @@ BELOW_EDGE_M, PANEL_M = 0.02, 0.04
 MOST = 0.6
 """… in such a share of what is seen."""
 RAYS_APART_RAD = float(robot.HEAD_LOOK_YAWS_RAD[1] - robot.HEAD_LOOK_YAWS_RAD[0])
+SHIFTED_M, SHIFTED = 0.035, 0.25
+"""What is seen so far from where it was believed to lie, and such a share of its least half width besides, has been
+shifted: the middles of large things are less sure."""
 HALF_M = 0.02
 """The middle of a thing lies so far behind what one sees of it."""
 
@@ -119,6 +122,14 @@ class Look:
     def empty(self, place: Vec3, free_m: float = FREE_M) -> bool:
         """Whether there is nothing at a place (m, world), nor beside it: rays go farther, by so much."""
         return bool((self.beyond(np.array(place) + AROUND) > free_m).all())
+
+    def bare(self, place: Vec3, surface_m: float, within_m: float) -> bool:
+        """Whether rays go through a place (m, world), and nothing that stands on the surface is seen so near to it: a
+        bowl's middle is free."""
+        seen = self.points()
+        seen = seen[(seen[:, 2] > surface_m + ON_M) & (seen[:, 2] < surface_m + TALLEST_M)]
+        beside = np.hypot(*(seen[:, :2] - place[:2]).T) < within_m
+        return bool(self.beyond(np.array([place]))[0] > FREE_M and not beside.any())
 
     def passes_over(self, place: Vec3, surface_m: float) -> bool:
         """Whether the ray through a place (m, world) goes on so far before it meets the surface below (m) that it would
@@ -179,13 +190,24 @@ def appeared(
     return _largest(things, after, surface_m)
 
 
-def located(look: Look, place: Vec3, surface_m: float, height_m: float, half: Vec3) -> Vec3 | None:
-    """Return the middle (m, world) of the thing on a surface that is seen whole in an object's place, or shifted by no
-    more than the object is wide, and might be it; None if there is none."""
-    for thing in _on(look, place[:2], surface_m, min(half[:2]) + ASIDE_M):
-        if _fits(thing, look, surface_m, height_m, half) and not _is_hidden(thing, look):
-            return _middle(thing, look, surface_m)
-    return None
+def located(
+    look: Look, place: Vec3, surface_m: float, height_m: float, half: Vec3, within_m: float | None = None
+) -> Vec3 | None:
+    """Return the middle (m, world) of the thing nearest to an object's place, on the same surface, that is seen whole
+    and might be it; None if there is none within so much of it (None: shifted by no more than the object is wide)."""
+    near = min(half[:2]) + ASIDE_M if within_m is None else within_m
+    whole = [
+        _middle(thing, look, surface_m)
+        for thing in _on(look, place[:2], surface_m, near)
+        if _fits(thing, look, surface_m, height_m, half) and not _is_hidden(thing, look)
+    ]
+    return min(whole, key=lambda middle: math.dist(middle[:2], place[:2]), default=None)
+
+
+def is_shifted(at: Vec3, place: Vec3, half: Vec3) -> bool:
+    """Whether what is seen in a place is so far from where an object of those half sizes (m) was to be that it has been
+    moved."""
+    return math.dist(at[:2], place[:2]) > SHIFTED_M + SHIFTED * min(half[:2])
 
 
 def fell(before: Look, after: Look, near: tuple[float, float], half: Vec3, besides: Sequence[Vec3] = ()) -> Vec3 | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hab.actions import ARM, GRIP, Action
 from hab.episodes import load_grid
 from hab.measures import AT_REST_M, PLACED_M, at_rest
-from hab.objects import object_model
+from hab.objects import is_tall
 from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
@@ -21,6 +21,7 @@ from hab.simulator import Simulator
 from skills.hand_path import SIZE, HandPath
 from skills.oracle.place import OraclePlace
 from skills.recorded import Recorded
+from skills.set_down import SetDown
 from skills.skill import Goal, Progress
 from skills.starts import NO_SHOVE, STARTS, TILTS_RAD, Start, StartKind, arrival, draw_episode, working_poses
 from skills.task import (
@@ -42,8 +43,8 @@ PLACE_REWARD = 5.0
 """For letting go just at the goal; half of it at the edge of what counts as placed: what is let go of high up, or at
 the edge, rolls away or is taken along by the hand's way back."""
 
-TALL_M, TALL_WEIGHT = 0.065, 6.0
-"""What is so much higher than its centre topples easily, and is set down so much oftener in training."""
+TALL_WEIGHT = 6.0
+"""What topples easily is set down so much oftener in training."""
 
 
 @dataclass
@@ -91,6 +92,8 @@ class Place(SkillTask[PlaceState]):
         far = sim.held != "" and ee_distance(sim, np.array(goal.position)) > LET_GO_M
         return {**action, GRIP: np.ones(1, np.float32)} if far else action
 
+    reflex = SetDown
+
     @classmethod
     def observe(cls, sim: Simulator, obs: str, goal: NDArray[np.float64], memory: CallMemory) -> Observation:
         """Read its sensors; with something in hand they tell where the goal is from there."""
@@ -116,7 +119,7 @@ class Place(SkillTask[PlaceState]):
     @classmethod
     def weight(cls, call: Recorded) -> float:
         """Tall things oftener."""
-        return TALL_WEIGHT if object_model(call.goal.object).half_extents[2] > TALL_M else 1.0
+        return TALL_WEIGHT if is_tall(call.goal.object) else 1.0
 
     def surroundings(self) -> list[float]:
         """The hand's way to the goal."""

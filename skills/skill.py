@@ -47,7 +47,8 @@ class Goal:
     taken: Vec3 | None = None
     """Place: the centre of the object in hand, in the end-effector's frame (m): where it was told to lie when the cup
     took hold of it. None: that is not known."""
-
+    up: Vec3 | None = None
+    """Place: which way was up then, in the same frame. None: that is not known."""
     map: dict[str, Any] | None = field(default=None, compare=False, repr=False)
     """Navigate: what it has drawn of its surroundings in the episode's calls before, and goes on drawing. None:
     nothing, and nothing is kept."""
@@ -62,6 +63,15 @@ class Goal:
         if self.taken is not None:
             kept[TAKEN] = np.array(self.taken, np.float32)
         return kept
+
+
+Reflex = Callable[[Action], Action]
+"""What the robot itself makes of an action that is heeded, in each control step (Place: skills/set_down.py)."""
+
+
+def as_heeded(action: Action) -> Action:
+    """Do just that."""
+    return action
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,8 @@ class SkillSpec:
     """The post-condition, for measurement only."""
     heeded: Callable[[Simulator, Goal, Action], Action] = lambda sim, goal, action: action
     """What of an action is heeded (docs/hab.md, "Skill tasks")."""
+    reflex: Callable[[Simulator, Goal], Reflex] = lambda sim, goal: as_heeded
+    """Returns the reflex for a call that begins now."""
 
 
 RESET_ARM_STEPS = 50
@@ -103,6 +115,21 @@ def taken_at(sim: Simulator, told: Vec3) -> Vec3 | None:
     end-effector's frame (m); None if that is too far away."""
     x, y, z = in_ee_frame(RobotPose(sim), np.array([told])).tolist()
     return (x, y, z) if math.hypot(x, y, z) < TAKEN_MAX_M else None
+
+
+def upwards(sim: Simulator) -> Vec3:
+    """Return which way is up in the end-effector's frame."""
+    x, y, z = sim.ee_mat[2].tolist()
+    return x, y, z
+
+
+def upwards_of(sim: Simulator, name: str) -> Vec3:
+    """Return which way an object's top is in the end-effector's frame (start states only)."""
+    _, i, j, k = quat = sim.object_quat(name)
+    w = quat[0]
+    top = np.array((2.0 * (i * k + w * j), 2.0 * (j * k - w * i), 1.0 - 2.0 * (i * i + j * j)))
+    x, y, z = (sim.ee_mat.T @ top).tolist()
+    return x, y, z
 
 
 def arm_off_rest(sim: Simulator) -> float:
@@ -134,6 +161,9 @@ class SkillPolicy(Protocol):
 
     def reset(self, sim: Simulator, goal: Goal) -> None:
         """Start a call; recurrent state and plans are cleared."""
+
+    def tell(self, goal: Goal) -> None:
+        """Go on with the call: what it is about is seen elsewhere."""
 
     def act(self, sim: Simulator) -> Action:
         """Return the next action. Oracles read simulator state; trained policies only their sensors."""

@@ -33,7 +33,18 @@ from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills import recorded
 from skills.oracle.motion import Scripted
-from skills.skill import MANIPULATION_STEPS, TAKEN, Goal, Progress, SkillSpec, arm_to_rest, taken_at
+from skills.skill import (
+    MANIPULATION_STEPS,
+    TAKEN,
+    Goal,
+    Progress,
+    Reflex,
+    SkillSpec,
+    arm_to_rest,
+    as_heeded,
+    taken_at,
+    upwards_of,
+)
 from skills.starts import Start, StartKind
 
 SUCCESS_REWARD = 10.0
@@ -237,12 +248,17 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     def chain_spec(cls) -> SkillSpec:
         """Return it as the chain sees it."""
         steps = cls.chain_steps or cls.max_steps
-        return SkillSpec(cls.skill, steps, cls.action_parts(True), cls.ended, cls.achieved, cls.heeded)
+        return SkillSpec(cls.skill, steps, cls.action_parts(True), cls.ended, cls.achieved, cls.heeded, cls.reflex)
 
     @staticmethod
     def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
         """Return what of an action is heeded; it may read the robot's own state and what it was told, nothing else."""
         return action
+
+    @staticmethod
+    def reflex(sim: Simulator, goal: Goal) -> Reflex:
+        """Return its reflex for a call that begins now; it may read what `heeded` may."""
+        return as_heeded
 
     @staticmethod
     def ended(sim: Simulator, goal: Goal, action: Action, progress: Progress) -> bool:
@@ -346,7 +362,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     def control_step(self, action: Action, total: dict[str, float]) -> tuple[bool, str]:
         """Play one control step and add up its reward's terms; return success, and why the episode ends or ""."""
-        action = self.heeded(self.sim, self.goal, action)
+        action = self._reflex(self.heeded(self.sim, self.goal, action))
         self.sim.step(action)
         was = self._state
         self._state = now = self.measure(self._common(self._force.update(), self._force.total_n))
@@ -419,10 +435,12 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
             self.sim.restore(start.snapshot)
         elif start.held:
             self.sim.hold(start.held, start.tilt_rad)
-        if start.held in start.episode.objects and self.goal.taken is None:
-            # As if it had been taken from just where it was told to lie.
+        if start.held in start.episode.objects:
+            # As if it had been taken from just where it was told to lie, and had stood there.
             x, y, z = self.sim.object_pos(start.held).tolist()
-            self.goal = replace(self.goal, taken=taken_at(self.sim, (x, y, z)))
+            taken = self.goal.taken or taken_at(self.sim, (x, y, z))
+            self.goal = replace(self.goal, taken=taken, up=upwards_of(self.sim, start.held))
+        self._reflex = self.reflex(self.sim, self.goal)
         self._memory: CallMemory = self.goal.memory()
         self._posture = np.concatenate((self.sim.base, self.sim.arm))
 

@@ -82,6 +82,10 @@ class TrainedPolicy:
         """What the critic expected of the last observation acted on, if it shares the actor's network."""
         self._said: ActionDistribution | None = None
 
+    def tell(self, goal: Goal) -> None:
+        """Go on with the call, its goal being elsewhere."""
+        self._goal = goal.positions()
+
     def act(self, sim: Simulator) -> Action:
         """Return the next control step's action: a new one every `action_repeat` steps, and when the hand's content
         has changed."""

@@ -34,6 +34,9 @@ class Scripted(ABC):
     def reset(self, sim: Simulator, goal: Goal) -> None:
         self._script = self._run(sim, goal)
 
+    def tell(self, goal: Goal) -> None:
+        raise NotImplementedError("a script reads where things are")
+
     def act(self, sim: Simulator) -> Action:
         return next(self._script)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import mink
+import mujoco
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hab import robot
-from hab.arm import ArmPose, forward, solve
+from hab.arm import ArmPose, forward, hand_frame, jacobian, solve
 from hab.episodes import make_episode
 from hab.mujoco import fetch
 from hab.mujoco.simulator import MujocoSimulator
@@ -91,3 +92,22 @@ def test_mink_finds_no_better(pose: ArmPose) -> None:
     reached = configuration.get_transform_frame_to_world(fetch.EE, "site")
     np.testing.assert_allclose(reached.translation(), wanted_position, atol=1e-3)
     np.testing.assert_allclose(reached.rotation().as_matrix(), wanted_rotation, atol=5e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_any_joint_positions_have_mujocos_hand_and_jacobian(seed: int) -> None:
+    """Rolls, too; the Jacobian is of a point beside the hand that goes with it."""
+    rng = np.random.default_rng(seed)
+    q = rng.uniform(robot.Q_MIN, robot.Q_MAX)
+    place, axes = hand_frame(q)
+    expected = ee_of(q)
+    np.testing.assert_allclose(place, expected[0], atol=1e-9)
+    np.testing.assert_allclose(axes, expected[1], atol=1e-9)
+    point = place + axes @ rng.uniform(-0.2, 0.2, 3)
+    model, data = SIM.model, SIM.data
+    moves, turns = np.zeros((3, model.nv)), np.zeros((3, model.nv))
+    mujoco.mj_comPos(model, data)
+    mujoco.mj_jac(model, data, moves, turns, point, model.body(fetch.GRIPPER).id)
+    joints = model.jnt_dofadr[[model.joint(name).id for name in fetch.ARM_JOINTS]]
+    np.testing.assert_allclose(jacobian(q, point), np.concatenate((moves, turns))[:, joints], atol=1e-9)

@@ -365,6 +365,49 @@ def before_an_open_fridge(before: bool) -> tuple[Any, Episode, PlanStep]:
     return sim, episode, PlanStep("(nav)", "navigate", Goal(target.start_pos, target.object), "")
 
 
+def test_pick_is_told_where_its_object_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policy, what is heeded of it, and how the object hangs that is taken there; a script is not."""
+
+    class Seen:
+        def __init__(self, sim: Simulator, goal: Goal) -> None:
+            self.steps = 0
+
+        def now(self) -> Vec3 | None:
+            self.steps += 1
+            return (1.1, 0.1, 0.5) if self.steps == 3 else None
+
+    class Told(Script):
+        told: list[Vec3]
+
+        def tell(self, goal: Goal) -> None:
+            self.told = [*getattr(self, "told", []), goal.position]
+
+    monkeypatch.setattr("planner.chain.Sight", Seen)
+    asked: list[Vec3] = []
+
+    def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
+        asked.append(goal.position)
+        return action
+
+    step = fetch_plan()[1]
+    for scripted in (False, True):
+        sim, policy = FakeSim(), Told(grasp)
+        sim.ee_pos = np.array((1.1, 0.1, 0.6))
+        skills = Skills({"pick": policy}, {"pick": replace(spec("pick"), heeded=heeded)}, True, scripted)
+        force = ForceSum(cast(Simulator, sim))
+        player = Player(
+            cast(Simulator, sim), skills, Limits(100, {"pick": 20}), True, None, ChainResult([]), force, True
+        )
+        asked.clear()
+        player.play(0, step)
+        if scripted:
+            assert set(asked) == {step.goal.position}
+        else:
+            assert policy.told == [(1.1, 0.1, 0.5)]
+            assert asked == [step.goal.position] * 2 + [(1.1, 0.1, 0.5)] * 4
+            assert player._taken == pytest.approx((0.0, 0.0, -0.1))
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_no_stop_is_heeded_behind_an_open_door(before: bool) -> None:
     """Not for half of the call's time, near as its target may be; before the fridge it is heeded at once."""
@@ -379,7 +422,7 @@ def test_behind_a_door_that_it_does_not_get_round_it_may_stop() -> None:
     sim, episode, step = before_an_open_fridge(False)
     result = ChainResult([])
     limits, opened = Limits(100, {"navigate": 50}), frozenset(episode.joints)
-    player = Player(sim, navigating(Told(nothing)), limits, False, None, result, ForceSum(sim), opened)
+    player = Player(sim, navigating(Told(nothing)), limits, False, None, result, ForceSum(sim), opened=opened)
     ended, _ = player.play(0, step, lambda: result.steps == 5)
     assert ended and result.steps == 6
 
@@ -390,7 +433,7 @@ def test_what_lies_on_the_floor_behind_a_door_is_stopped_at() -> None:
     step = replace(step, goal=replace(step.goal, position=(x, y, 0.04)))
     result = ChainResult([])
     limits, opened = Limits(100, {"navigate": 50}), frozenset(episode.joints)
-    player = Player(sim, navigating(Told(nothing)), limits, False, None, result, ForceSum(sim), opened)
+    player = Player(sim, navigating(Told(nothing)), limits, False, None, result, ForceSum(sim), opened=opened)
     ended, _ = player.play(0, step)
     assert ended and result.steps == 1
 
