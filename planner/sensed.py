@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from hab.episodes import Episode, lies_on
 from hab.measures import PLACED_M
-from hab.objects import is_tall, object_model
+from hab.objects import object_model
 from hab.openings import drawn_out, joint_of, rotated, widest
 from hab.scene import Articulation, Scene, Vec3
 from hab.simulator import Simulator
-from planner.look import ASIDE_M, FREE_M, NEAR_M, Look, appeared, fallen, fell, is_shifted, joint_seen, located
+from planner.look import FREE_M, NEAR_M, Look, appeared, fallen, fell, is_shifted, joint_seen, located
 from planner.problem import door_atom, goal_name, is_open
 from planner.state import CommonState
 
@@ -35,8 +35,6 @@ THERE_M = 0.12
 """What is seen so far before an object's middle may be that."""
 FLAT = 0.4
 """A ray has gone through a flat object if it goes so much of its height farther than its middle."""
-TOPPLED, TOP_M = 0.8, 0.02
-"""What lies has its middle lower than such a share of its half height; what stands is seen so far below its top."""
 GRIP_BESIDE_M, GRIP_ABOVE_M = 0.02, 0.025
 """The hand takes hold of an object at most so far from it; what it takes hold of farther from where that was believed
 to lie is another one …"""
@@ -272,9 +270,6 @@ class SensedState(CommonState):
                 if is_shifted(at, place, self._half(name)):
                     self._lies(name, at, self._at_goal(name, at), True)
                 self._meet(name)
-            elif (at := self._toppled(name)) is not None:
-                self._lies(name, at, self._at_goal(name, at), True)
-                self._meet(name)
             elif self._is_gone(name):
                 if then and (at := self._moved(name, then)) is not None:
                     self._lies(name, at, self._at_goal(name, at), True)
@@ -298,17 +293,6 @@ class SensedState(CommonState):
     def _located(self, name: str) -> Vec3 | None:
         """Return where the camera sees an object in its place, or shifted a little."""
         return located(self._look(), self.where[name], *self._measures(name))
-
-    def _toppled(self, name: str) -> Vec3 | None:
-        """Return where the camera sees something tall lie that was believed to stand: rays go through where its top
-        was, and something lower, of its size, has its middle no farther from there than that falls."""
-        place, (surface, height, half) = self.where[name], self._measures(name)
-        stood = is_tall(self._targets[name].object) and place[2] - surface > TOPPLED * half[2]
-        top = np.array([[place[0], place[1], surface + height - TOP_M]])
-        if not stood or not self._look().beyond(top)[0] > FREE_M:
-            return None
-        at = located(self._look(), place, surface, height, half, half[2] + min(half[:2]) + ASIDE_M)
-        return at if at is not None and at[2] - surface < TOPPLED * half[2] else None
 
     def _measures(self, name: str) -> tuple[float, float, Vec3]:
         """Return how high the surface is that an object lies on, how high it stands there, and its half sizes (m)."""
