@@ -1,4 +1,4 @@
-"""Place's reflex: what topples easily is let go of upright, and the hand withdraws straight from what it has let go of.
+"""Place's reflex: what topples easily is let go of upright, and the hand withdraws straight from it.
 
 The robot does it by itself, whatever the policy wants, by its joints and by what it was told. It was found by what the
 packaged policies fail for (docs/tried.md); docs/hab.md, "Set down upright", has the rules.
@@ -41,7 +41,7 @@ class SetDown:
     def __call__(self, action: Action) -> Action:
         """Return what is done of an action. Once the hand has let go the suction stays off: what it takes hold of on
         its way back it drags along."""
-        if GRIP not in action:
+        if GRIP not in action or not is_tall(self._goal.object):
             return action
         if self._sim.held:
             self._held = True
@@ -62,7 +62,7 @@ class SetDown:
         """Yield what turns what is in hand about its centre to how it stood when the cup took hold of it, and then lets
         go: joints' moves (7,) (rad) and suction."""
         sim, taken, up = self._sim, self._goal.taken, self._goal.up
-        if taken is None or up is None or not is_tall(self._goal.object):
+        if taken is None or up is None:
             return
         begun, least, since = None, math.inf, 0
         for step in range(UPRIGHT_STEPS):

@@ -77,6 +77,14 @@ def test_what_stands_or_is_low_is_let_go_of_at_once(name: str, tilt: float) -> N
     assert sim.held == "" and sim.steps == 1
 
 
+def test_of_what_is_low_the_policy_has_its_way() -> None:
+    sim, goal = holding(FRUIT, 0.5)
+    reflex = SetDown(sim, goal)
+    for action in (HOLD_ON, LET_GO, HOLD_ON):
+        assert reflex(action) is action
+        sim.step(action)
+
+
 def test_how_a_thing_hangs_that_nobody_knows_is_left_alone() -> None:
     sim, goal = holding(BOX, 0.5)
     let_go(sim, Goal(goal.position, BOX), BOX)
@@ -85,7 +93,7 @@ def test_how_a_thing_hangs_that_nobody_knows_is_left_alone() -> None:
 
 def test_the_hand_withdraws_straight_and_takes_nothing_along() -> None:
     """As far as eight steps get it; and however much is asked for, the suction stays off."""
-    sim, goal = holding(FRUIT, 0.0)
+    sim, goal = holding(BOX, 0.0)
     reflex = SetDown(sim, goal)
     sim.step(reflex(LET_GO))
     begun, axis = sim.ee_pos, sim.ee_mat[:, 0]
