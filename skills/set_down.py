@@ -1,7 +1,7 @@
 """Place's reflex: what topples easily is let go of upright, and the hand withdraws straight from it.
 
 The robot does it by itself, whatever the policy wants, by its joints and by what it was told. It was found by what the
-packaged policies fail for (docs/tried.md); docs/hab.md, "Set down upright", has the rules.
+packaged policies fail for (docs/tried.md); docs/hab.md, "Skill tasks", has the rules.
 """
 
 from __future__ import annotations
