@@ -25,6 +25,10 @@ FEWEST_KINDS, MOST_KINDS, MOST_OF_A_KIND, MOST_BOWLS = 13, 17, 4, 2
 parts, which take time."""
 
 
+UPRIGHT_M = 0.01
+"""An object whose centre of mass is as high as its kind's, to so much, stands upright."""
+
+
 @dataclass(frozen=True)
 class ObjectModel:
     """One rigid object. Its frame has the origin at the centre of mass and z up when it stands upright."""
@@ -39,6 +43,12 @@ class ObjectModel:
     """Radius of the smallest upright cylinder around the origin that holds it."""
     half_extents: tuple[float, float, float]
     """Half sizes of the box around it (m), upright; symmetric about the origin."""
+
+    def reaches_m(self, low_m: float) -> float:
+        """Return how high above a surface it reaches whose centre of mass lies so much above that (m): upright, if that
+        is its kind's; else as if it were as high above its centre as below it."""
+        stands = abs(low_m - self.half_height_m) < UPRIGHT_M
+        return low_m + (self.half_extents[2] if stands else low_m)  # a bottle's centre of mass is not its middle
 
     @property
     def grasp_height_m(self) -> float:
@@ -67,7 +77,7 @@ def object_model(name: str) -> ObjectModel:
 
 
 def is_tall(name: str) -> bool:
-    """Whether an instance topples easily, and hides much of what is behind it when it is in hand."""
+    """Whether an instance topples easily."""
     return object_model(name).half_extents[2] > TALL_M
 
 

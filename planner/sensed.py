@@ -29,8 +29,6 @@ ON_FLOOR_M = 0.05
 """The centre of what has fallen there, until it is seen."""
 SHOVED_M = 0.6
 """What Pick has missed may have been moved so far."""
-UPRIGHT_M = 0.01
-"""An object whose centre of mass is as high as its kind's, to so much, stands upright."""
 THERE_M = 0.12
 """What is seen so far before an object's middle may be that."""
 FLAT = 0.4
@@ -380,10 +378,8 @@ class SensedState(CommonState):
     def _height(self, name: str) -> float:
         """Return how high an object stands, or lies, where the episode says that it starts (m)."""
         target = self._targets[name]
-        model = object_model(target.object)
         low = target.start_pos[2] - self._scene.receptacle(target.start_receptacle).center[2]
-        stands = abs(low - model.half_height_m) < UPRIGHT_M
-        return low + (model.half_extents[2] if stands else low)  # a bottle's centre of mass is not its middle
+        return object_model(target.object).reaches_m(low)
 
     def _not_there(self, name: str) -> None:
         """`closed_…`: a drawer or fridge in which the hand does not find what it seeks is taken to be shut, unless its

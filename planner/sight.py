@@ -15,8 +15,6 @@ from skills.skill import Goal
 
 LOOK_EVERY = 15
 """Control steps from one look to the next."""
-UPRIGHT_M = 0.01
-"""An object whose centre of mass is as high as its kind's, to so much, stands upright."""
 AROUND_M = 0.25
 """So far it is sought around there."""
 
@@ -32,8 +30,7 @@ class Sight:
         under = lies_on(sim.scene, goal.position)
         if under is not None and not under.articulation:
             model, low = object_model(goal.object), goal.position[2] - under.center[2]
-            stands = abs(low - model.half_height_m) < UPRIGHT_M
-            self._measures = under.center[2], low + (model.half_extents[2] if stands else low), model.half_extents
+            self._measures = under.center[2], model.reaches_m(low), model.half_extents
             self._begun = Look.of(sim)
 
     def now(self) -> Vec3 | None:
