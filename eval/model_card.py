@@ -87,6 +87,7 @@ def _policy_facts(config: TrainSkillConfig) -> dict[str, Any]:
         "chain_starts": config.chain_starts,
         "chain_states": bool(config.chain_states),
         "retries": config.retries,
+        "practised": dict(config.practised),
         "depth_noise": config.depth_noise,
         "teacher": Path(config.teacher).name,
     }
@@ -194,6 +195,15 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
                 "where there are such; the curve is lower for it."
             ]
             if policy.get("retries")
+            else []
+        ),
+        *(
+            [
+                "- How much likelier than others the training episodes were whose object lies, or is to lie, there: "
+                + ", ".join(f"{kind} {times:g} times" for kind, times in policy["practised"].items())
+                + "."
+            ]
+            if policy.get("practised")
             else []
         ),
         *(

@@ -100,14 +100,31 @@ class Articulation:
     """Hinge axis position in the link frame (fridge)."""
 
 
+FLOOR = "floor"
+"""Named like a kind of receptacle where there is none below a place."""
+SURFACES = (
+    "table",
+    "counter",
+    "coffee_table",
+    "sofa",
+    "tv_bench",
+    "shelf",
+    "desk",
+    "bed",
+    "nightstand",
+    "drawer",
+    "fridge",
+)
+"""Kinds of receptacles, besides those of `hab.storage`."""
+
+
 @dataclass(frozen=True)
 class Receptacle:
     """A flat surface on which objects rest, and how a robot gets at it."""
 
     name: str
     kind: str
-    """"table", "counter", "coffee_table", "sofa", "tv_bench", "shelf", "desk", "bed", "nightstand", "drawer",
-    "fridge" or a kind of `hab.storage`."""
+    """One of `SURFACES` or a kind of `hab.storage`."""
     center: Vec3
     """Centre of the surface in the world (z = height of the surface), articulations closed."""
     yaw: float

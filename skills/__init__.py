@@ -5,7 +5,7 @@ Importing it registers the tasks with gymnasium. How to add a skill: docs/howto/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,7 @@ def make_env(
     chain_starts: float = 0.0,
     chain_states: str = "",
     retries: float = 0.0,
+    practised: Mapping[str, float] | None = None,
     sim: str = "mujoco",
     depth_noise: bool = False,
     critic_keys: Sequence[str] = (),
@@ -98,6 +99,7 @@ def make_env(
         chain_starts=chain_starts,
         chain_states=chain_states,
         retries=retries,
+        practised=practised,
         sim=sim,
         depth_noise=depth_noise,
         critic_keys=critic_keys,

@@ -105,7 +105,7 @@ class Place(SkillTask[PlaceState]):
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
-        target = episode.targets[int(rng.integers(len(episode.targets)))]
+        target = self._drawn_target(scene, episode.targets, rng, "goal_receptacle")
         receptacle = scene.receptacle(target.goal_receptacle)
         goal = Goal(target.goal_pos, target.object)
         tilt = 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import cmath
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from hab import sensors
 from hab.actions import ARM, BASE, GRIP, STOP, Action, action_space
 from hab.backend import make_simulator
-from hab.episodes import Unsolvable, load_scene, scene_seed, split_number
+from hab.episodes import Target, Unsolvable, lies_on, load_scene, scene_seed, split_number
 from hab.mapping import ROUTE_SIZE, LaserMap, on_map
 from hab.measures import PLACED_M, ForceSum, rest_distance
 from hab.observation_sets import CRITIC_KEYS, CRITIC_STATE, DEFAULT, LASER_MAP, SURROUNDINGS
 from hab.openings import rotated
 from hab.sampler import EpisodeSampler
-from hab.scene import Scene
+from hab.scene import FLOOR, Receptacle, Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
 from skills import recorded
@@ -156,6 +156,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         chain_starts: float = 0.0,
         chain_states: str = "",
         retries: float = 0.0,
+        practised: Mapping[str, float] | None = None,
         sim: str = "mujoco",
         depth_noise: bool = False,
         critic_keys: Sequence[str] = (),
@@ -175,6 +176,10 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
         `retries`: share of the episodes, for training, that are in the same apartment failed ones again, where there
         are such: what is hard is practised more.
+
+        `practised`: by kind of furniture (`Receptacle.kind`; `FLOOR` for none), how much likelier than another one of
+        the same episode or apartment a call of Pick or Place is played, for training, whose object lies, or is to lie,
+        on that.
         """
         if starts not in self.start_kinds:
             raise ValueError(f"{self.skill} has no start states {starts!r}; choose from {', '.join(self.start_kinds)}")
@@ -191,6 +196,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         self.action_repeat = action_repeat
         self._starts: StartKind = starts
         self._chain_starts = chain_starts
+        self._practised = practised or {}
         self.render_mode = render_mode
         self.sim = make_simulator(sim, render_mode == "rgb_array", depth_noise)
         self.action_space = action_space(self.action_parts(base_movement))
@@ -420,10 +426,22 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
     ) -> Iterator[Start]:
         """Yield candidate start states: one of the recorded calls, if there are such."""
         if calls:
-            weights = np.array([self.weight(call) for call in calls])
+            weights = np.array(
+                [self.weight(call) * self._likelier(lies_on(scene, call.goal.position)) for call in calls]
+            )
             yield recorded.start_of(calls[int(rng.choice(len(calls), p=weights / weights.sum()))])
         else:
             yield from self.draw(scene, rng, index, kind)
+
+    def _drawn_target(self, scene: Scene, targets: Sequence[Target], rng: np.random.Generator, where: str) -> Target:
+        """Draw one of an episode's targets; `where`: the attribute that names what it lies on."""
+        if not self._practised:
+            return targets[int(rng.integers(len(targets)))]
+        weights = np.array([self._likelier(scene.receptacle(getattr(target, where))) for target in targets])
+        return targets[int(rng.choice(len(targets), p=weights / weights.sum()))]
+
+    def _likelier(self, surface: Receptacle | None) -> float:
+        return self._practised.get(FLOOR if surface is None else surface.kind, 1.0)
 
     def _begin(self, start: Start) -> None:
         self.start, self.goal = start, start.goal

@@ -20,6 +20,8 @@ from eval.training_facts import CardError
 from hab.backend import PLANAR
 from hab.episodes import data_split
 from hab.observation_sets import CRITIC_KEYS, DEPTH, LASER_MAP, OBSERVATION_SETS
+from hab.scene import FLOOR, SURFACES
+from hab.storage import SEEN_FURNITURE
 from planner.zoo import WEIGHTS, ZOO, ZooError, run_entry
 from pql_core.trainer import PqlTrainer
 from skills import TASKS, always_drives, recorded, task_class
@@ -91,6 +93,7 @@ def train_skill(config: TrainSkillConfig, out: Path, resume: bool) -> Result:
         "chain_starts": config.chain_starts,
         "chain_states": config.chain_states,
         "retries": config.retries,
+        "practised": dict(config.practised),
         "sim": config.sim,
         "depth_noise": config.depth_noise,
         "split": data_split("train", config.data) if config.data else "train",
@@ -261,6 +264,19 @@ def _check_task(config: TrainSkillConfig) -> None:
         raise BadInput("starts=near: without base movement the base stands where the arm reaches; leave it out")
     if config.chain_states:
         _check_chain_states(config)
+    if config.practised:
+        _check_practised(config)
+
+
+def _check_practised(config: TrainSkillConfig) -> None:
+    if config.skill not in ("pick", "place"):
+        raise BadInput(f"practised: is for what Pick and Place are about, not for {config.skill}; leave it out")
+    known = (*SURFACES, *SEEN_FURNITURE, FLOOR)
+    for kind, times in config.practised.items():
+        if kind not in known:
+            raise BadInput(f"practised={{{kind}: …}}: no such furniture; choose from {', '.join(known)}")
+        if not times > 0.0:
+            raise BadInput(f"practised={{{kind}: {times}}}: must be positive")
 
 
 def _check_chain_states(config: TrainSkillConfig) -> None:

@@ -950,3 +950,25 @@ def test_place_is_told_where_its_goal_is_from_what_it_holds(chain: float) -> Non
             seen, *_ = env.step({part: np.array(value, np.float32) for part, value in action.items()})
     assert leaning > 0.03
     env.close()
+
+
+@pytest.mark.parametrize(("skill", "where"), [("pick", "start_receptacle"), ("place", "goal_receptacle")])
+def test_what_lies_on_some_furniture_is_practised_oftener(skill: str, where: str) -> None:
+    """As often as a draw by those weights has it, of the same episodes' targets."""
+    times, expected, met, episodes = 30.0, 0.0, 0, 0
+    env: Any = make_env(skill, "train", practised={"counter": times}).unwrapped
+    plain: Any = make_env(skill, "train").unwrapped
+    for index in range(40):
+        env.reset(options={"index": index})
+        plain.reset(options={"index": index})
+        scene, targets = env.sim.scene, env.start.episode.targets
+        if [t.object for t in targets] != [t.object for t in plain.start.episode.targets]:
+            continue  # the first draw did not fit
+        on_counter = [scene.receptacle(getattr(target, where)).kind == "counter" for target in targets]
+        expected += times * sum(on_counter) / (times * sum(on_counter) + len(targets) - sum(on_counter))
+        met += on_counter[[target.object for target in targets].index(env.goal.object)]
+        episodes += 1
+    assert episodes > 30 and expected > 5.0
+    assert met == pytest.approx(expected, abs=3.0)
+    env.close()
+    plain.close()
