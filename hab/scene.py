@@ -7,7 +7,11 @@ World frame: z up, metres, radians; the floor is z = 0. Nothing here knows a phy
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 LOW_CEILING_M = 0.60
 """Less free height than this over a surface is too little for a hand from above."""
@@ -22,6 +26,18 @@ def yaw_of(quat: Quat) -> float:
     """Return the yaw (rad) of an orientation."""
     w, x, y, z = quat
     return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
+
+def axes_of(quat: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the axes of what has an orientation (scalar first, of whatever length), as a rotation's (3, 3) columns."""
+    w, x, y, z = np.divide(quat, np.linalg.norm(quat)).tolist()
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
 
 
 DRAWER_OPEN_M = 0.45

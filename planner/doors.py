@@ -16,12 +16,10 @@ from hab.navgrid import OrientedBox
 from hab.openings import fridge_start, joint_of, opened_boxes, rotated, widest
 from hab.scene import Scene
 from hab.simulator import Simulator
-from planner.look import Look, joint_seen
+from planner.look import LOOK_EVERY, Look, joint_seen
 
 SEEN_M = 2.5
-"""So near to the base a door is looked at, …"""
-LOOK_EVERY = 15
-"""… after so many control steps."""
+"""So near to the base a door is looked at."""
 POINTS_APART_M = 0.05
 
 

@@ -21,6 +21,8 @@ from hab.ray_fans import HEAD_LOOK_DIRECTIONS, ends
 from hab.scene import Articulation, Geom, Vec3
 from hab.simulator import Simulator
 
+LOOK_EVERY = 15
+"""Who looks while a skill plays does so after so many control steps."""
 HUNG_M = 0.25
 """What is so near a hand that holds something is that."""
 NEAR_M = 0.25

@@ -10,11 +10,9 @@ from hab.episodes import lies_on
 from hab.objects import object_model
 from hab.scene import Vec3
 from hab.simulator import Simulator
-from planner.look import Look, appeared, is_shifted, located
+from planner.look import LOOK_EVERY, Look, appeared, is_shifted, located
 from skills.skill import Goal
 
-LOOK_EVERY = 15
-"""Control steps from one look to the next."""
 AROUND_M = 0.25
 """So far it is sought around there."""
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hab.actions import ARM, GRIP, Action
 from hab.robot import ARM_DELTA_RAD, REST_Q
-from hab.scene import Vec3
+from hab.scene import Vec3, axes_of
 from hab.sensors import RobotPose, in_ee_frame
 from hab.simulator import Simulator
 
@@ -125,10 +125,7 @@ def upwards(sim: Simulator) -> Vec3:
 
 def upwards_of(sim: Simulator, name: str) -> Vec3:
     """Return which way an object's top is in the end-effector's frame (start states only)."""
-    _, i, j, k = quat = sim.object_quat(name)
-    w = quat[0]
-    top = np.array((2.0 * (i * k + w * j), 2.0 * (j * k - w * i), 1.0 - 2.0 * (i * i + j * j)))
-    x, y, z = (sim.ee_mat.T @ top).tolist()
+    x, y, z = (sim.ee_mat.T @ axes_of(sim.object_quat(name))[:, 2]).tolist()
     return x, y, z
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hab.scene import Quat, Vec3
+from hab.scene import Quat, Vec3, axes_of
 
 TO_HABITAT = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
 """(3, 3) our vectors -> habitat's; its transpose goes back."""
@@ -42,13 +42,8 @@ def yaw_quat(yaw: float) -> Quat:
 
 def matrix(position: Sequence[float], quat: Quat) -> NDArray[np.float64]:
     """Return the (4, 4) transform of a position and a rotation, of whichever frame."""
-    w, x, y, z = quat
     out = np.eye(4)
-    out[:3, :3] = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
+    out[:3, :3] = axes_of(quat)
     out[:3, 3] = position
     return out
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hab.mujoco.rays import SHAPE_KINDS
 from hab.openings import link_to_world, swing
-from hab.scene import Geom, Quat, Scene
+from hab.scene import Geom, Scene, axes_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def of_furniture(scene: Scene) -> Iterator[Standing]:
     """Give every geom of the furniture."""
     for piece in scene.furniture:
         for geom in piece.geoms:
-            yield Standing(geom, np.array(geom.pos, np.float64), _matrix(geom.quat))
+            yield Standing(geom, np.array(geom.pos, np.float64), axes_of(geom.quat))
 
 
 def of_links(scene: Scene, joints: Mapping[str, float]) -> Iterator[Standing]:
@@ -44,9 +44,9 @@ def of_links(scene: Scene, joints: Mapping[str, float]) -> Iterator[Standing]:
     for link in scene.articulations:
         position = joints.get(link.name, 0.0)
         half = 0.5 * (link.yaw + swing(link, position))
-        turn = _matrix((math.cos(half), 0.0, 0.0, math.sin(half)))
+        turn = axes_of((math.cos(half), 0.0, 0.0, math.sin(half)))
         for geom in link.geoms:
-            yield Standing(geom, np.array(link_to_world(link, position, geom.pos)), turn @ _matrix(geom.quat))
+            yield Standing(geom, np.array(link_to_world(link, position, geom.pos)), turn @ axes_of(geom.quat))
 
 
 class Columns(NamedTuple):
@@ -83,15 +83,4 @@ def columns(shapes: Iterable[Standing]) -> Columns:
         np.array([shape.pos for shape in found]).reshape(-1, 3),
         np.array([shape.mat.ravel() for shape in found]).reshape(-1, 9),
         np.array([not shape.geom.collides for shape in found], np.bool_),
-    )
-
-
-def _matrix(quat: Quat) -> NDArray[np.float64]:
-    w, x, y, z = np.divide(quat, np.linalg.norm(quat)).tolist()
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
     )

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 
 from hab.measures import base_to_world
 from hab.objects import is_object, object_model
+from hab.scene import axes_of
 from hab.simulator import Simulator
 
 HAND_ASIDE_M = 0.08
@@ -38,7 +38,7 @@ def thickness(name: str, pitch: float) -> float:
 
 def upright_pitch(sim: Simulator, name: str) -> float:
     """Return the cup pitch (rad) at which the held object stands upright."""
-    up_cup = sim.ee_mat.T @ object_mat(sim, name)[:, 2]
+    up_cup = sim.ee_mat.T @ axes_of(sim.object_quat(name))[:, 2]
     # With zero rolls the cup frame's x axis is (cos p, -sin p) and its z axis (sin p, cos p) in (out, up).
     return math.atan2(-float(up_cup[0]), float(up_cup[2]))
 
@@ -60,7 +60,7 @@ def cup_below(sim: Simulator, name: str, pitch: float) -> float:
     turn = np.array(
         [[math.cos(pitch), 0.0, math.sin(pitch)], [0.0, 1.0, 0.0], [-math.sin(pitch), 0.0, math.cos(pitch)]]
     )
-    held = turn @ sim.ee_mat.T @ object_mat(sim, name)
+    held = turn @ sim.ee_mat.T @ axes_of(sim.object_quat(name))
     resting = float(np.abs(held[2]) @ np.array([*model.half_extents[:2], model.half_height_m]))
     return object_in_cup(sim, name, pitch)[2] - (resting - model.half_height_m)
 
@@ -128,8 +128,3 @@ def hand_bottom(sim: Simulator) -> float:
         model = object_model(sim.held)
         return float(sim.object_pos(sim.held)[2]) - max(model.radius_m, *model.half_extents)
     return float(sim.ee_pos[2])
-
-
-def object_mat(sim: Simulator, name: str) -> NDArray[np.float64]:
-    """Return an object's rotation (3, 3), object to world."""
-    return Rotation.from_quat(sim.object_quat(name), scalar_first=True).as_matrix()

@@ -20,7 +20,7 @@ from hab.navgrid import NavGrid
 from hab.objects import FRUITS, HOUSE_OBJECTS, KINDS, OBJECTS, SEEN, UNSEEN, object_kind, object_model
 from hab.openings import against_wall, widest
 from hab.rooms import PLANS
-from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Articulation, Receptacle, Scene
+from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, SURFACES, Articulation, Receptacle, Scene, axes_of, yaw_of
 from hab.storage import SEEN_FURNITURE, UNSEEN_FURNITURE
 
 SEEDS = st.one_of([st.sampled_from(seeds) for seeds in SPLIT_SEEDS.values()])
@@ -311,3 +311,20 @@ def test_a_kind_more_in_the_catalogue_changes_no_house(monkeypatch: pytest.Monke
     monkeypatch.setattr("hab.objects.OBJECTS", everything)
     assert [generate_scene.__wrapped__(scene.seed) for scene in before] == before
     assert all(set(kinds) <= set(OBJECTS) for kinds in KINDS.values())
+
+
+@given(st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=4).filter(lambda quat: np.linalg.norm(quat) > 0.1))
+def test_the_axes_of_an_orientation_are_mujocos(quat: list[float]) -> None:
+    unit = np.array(quat) / np.linalg.norm(quat)
+    expected = np.empty(9)
+    mujoco.mju_quat2Mat(expected, unit)
+    axes = axes_of(quat)
+    np.testing.assert_allclose(axes, expected.reshape(3, 3), atol=1e-12)
+    if np.hypot(*axes[:2, 0]) > 1e-6:
+        assert yaw_of(tuple(unit.tolist())) == pytest.approx(math.atan2(axes[1, 0], axes[0, 0]), abs=1e-6)
+
+
+def test_kinds_of_surfaces_are_named() -> None:
+    """What training may practise is all that there is (`practised`)."""
+    kinds = {r.kind for seed in SPLIT_SEEDS["train"][:40] for r in generate_scene(seed).receptacles}
+    assert kinds == {*SURFACES, *SEEN_FURNITURE}

@@ -16,7 +16,8 @@ from hab.episodes import make_episode
 from hab.openings import footprint, fridge_start, handle_at
 from hab.scene import Articulation
 from hab.simulator import Simulator
-from planner.doors import LOOK_EVERY, OpenDoors, door_boxes, hidden
+from planner.doors import OpenDoors, door_boxes, hidden
+from planner.look import LOOK_EVERY
 
 EPISODE = make_episode("prepare_groceries", "train", 1)
 """The fridge stands open in it, with room on both sides of its door."""
