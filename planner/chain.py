@@ -19,7 +19,7 @@ import numpy as np
 
 from hab.actions import BASE, GRIP, STOP, Action
 from hab.episodes import Episode
-from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, object_placed, planar_distance
+from hab.measures import FORCE_SUM_MAX_N, ForceSum, ee_in_base, holding, navigated, object_placed, planar_distance
 from hab.openings import widest
 from hab.scene import Vec3
 from hab.simulator import Simulator
@@ -274,7 +274,8 @@ class Player:
                 action = reflex(spec.heeded(sim, goal, action))
             masked = self.stop_mask and step.skill == "navigate" and planar_distance(sim, goal.position) > STOP_MASK_M
             waits = comes_by or self._is_behind_a_door(by_way_of, goal)
-            if masked or waits:
+            early = is_guided and self.result.steps <= until and not navigated(sim, goal.position)
+            if masked or waits or early:
                 action = {**action, STOP: np.array([-1.0], np.float32)}
             if is_guided and self._doors.watch(sim):
                 self._draw_doors()

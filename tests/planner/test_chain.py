@@ -264,8 +264,25 @@ def test_stop_is_masked_while_the_target_is_far() -> None:
     _, sim = run(navigate=far, pick=Script(nothing))
     stops = [float(a[STOP][0]) for a in sim.actions if STOP in a]
     assert stops[0] > 0 and stops[5] < 0
-    _, sim = run(navigate=far, pick=Script(nothing), stop_mask=False)
-    assert all(float(a[STOP][0]) > 0 for a in sim.actions if STOP in a)
+    longer = {"navigate": spec("navigate", ended_after=15)}
+    _, sim = run(navigate=far, pick=Script(nothing), stop_mask=False, specs=longer)
+    stops = [float(a[STOP][0]) for a in sim.actions if STOP in a]
+    assert stops[0] > 0 and stops[5] < 0 < stops[11]
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize(
+    ("base", "there"), [((-0.4, 0.0, 0.2), True), ((-0.6, 0.0, 0.0), False), ((0.0, 0.0, 0.3), False)]
+)
+def test_a_stop_that_would_not_count_is_not_heeded_for_half_of_the_time(
+    base: Vec3, there: bool, scripted: bool
+) -> None:
+    """Farther off than 1.5 m, or turned away by more than 15°; a script knows what it does."""
+    sim: Any = FakeSim()
+    sim.base = np.array(base)
+    limits = Limits(100, {"navigate": 20})
+    result = run_chain(sim, EPISODE, fetch_plan()[:1], navigating(Told(nothing), scripted=scripted), limits)
+    assert result.steps == (1 if there or scripted else 12)
 
 
 class Told(Script):
@@ -337,7 +354,12 @@ def far_from_a_goal() -> tuple[Any, Episode, PlanStep]:
 def test_navigate_comes_to_an_object_from_before_its_furniture(arrives: bool) -> None:
     """Told a place first, where no stop is heeded, then the object: once it is there, or half of its time is over."""
     sim, episode, step = far_from_a_goal()
-    policy = Told(drive if arrives else nothing)
+
+    def come(sim: FakeSim, goal: Goal) -> None:
+        drive(sim, goal)
+        sim.base[2] = math.atan2(*np.subtract(step.goal.position[:2], goal.position[:2])[::-1])
+
+    policy = Told(come if arrives else nothing)
     limits = Limits(100, {"navigate": 20})
     result = run_chain(sim, episode, [step], navigating(policy), limits, False)
     first, then = policy.told
@@ -361,7 +383,8 @@ def before_an_open_fridge(before: bool) -> tuple[Any, Episode, PlanStep]:
     else:
         x, y, *_ = footprint(fridge, episode.joints[fridge.name])
         place = tuple(np.array((x, y)) + 0.5 * (np.array((x, y)) - target.start_pos[:2]))
-    sim.base = np.array([*place, 0.7])
+    yaw = math.atan2(*np.subtract(target.start_pos[:2], place)[::-1])
+    sim.base = np.array([*place, yaw])
     return sim, episode, PlanStep("(nav)", "navigate", Goal(target.start_pos, target.object), "")
 
 
@@ -482,6 +505,7 @@ def test_navigates_map_shows_the_door_that_stands_open(stands_open: bool) -> Non
             goal.memory().update(map=drawn, began=tuple(sim.base.tolist()))
 
     sim, episode, step = before_an_open_fridge(False)
+    sim.base[2] = 0.7
     if not stands_open:
         episode = replace(episode, joints={})
     limits = Limits(100, {"navigate": 20})
