@@ -26,6 +26,7 @@ from hab.simulator import Simulator
 from planner.approach import Approach, approach
 from planner.doors import OpenDoors, hidden
 from planner.problem import is_open
+from planner.recovery import WayOut
 from planner.sight import Sight
 from planner.task_planner import PlanStep
 from skills import always_drives
@@ -261,14 +262,24 @@ class Player:
             self._doors.begin(self.opened)
             by_way_of = approach(sim.scene, sim.nav, goal, self._joints(), sim.base)
         comes_by = by_way_of is not None and not self._arrived(by_way_of, goal)
-        policy.reset(sim, replace(goal, position=by_way_of.place) if by_way_of is not None and comes_by else goal)
+
+        def begin() -> None:
+            policy.reset(sim, replace(goal, position=by_way_of.place) if by_way_of is not None and comes_by else goal)
+
+        begin()
         sight = Sight(sim, goal) if step.skill == "pick" and self.sighted and not skills.scripted else None
         start, reflex = ee_in_base(sim), spec.reflex(sim, goal)
+        way_out = WayOut(sim) if is_guided else None
         while self.result.steps < deadline:
             if sight is not None and (at := sight.now()) is not None:
                 goal = replace(goal, position=at)
                 self._told = at
                 policy.tell(goal)
+            if way_out is not None and way_out.is_needed():
+                self.play_script(stage, way_out.back())
+                self.avoid_the_way()
+                begin()
+                continue
             action = own_parts(policy.act(sim), parts, sim.held != "")
             if is_guided or step.skill != "navigate":
                 action = reflex(spec.heeded(sim, goal, action))
@@ -289,7 +300,7 @@ class Player:
                 by_way_of = None
             if comes_by and (by_way_of is None or self._arrived(by_way_of, goal)):
                 comes_by = False
-                policy.reset(sim, goal)
+                begin()
             if vain and not waits:
                 return False, progress.grasped
             progress.steps += 1

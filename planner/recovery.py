@@ -1,4 +1,7 @@
-"""What the closed loop does where a call has left the robot in a corner: scripts that read odometry and joints."""
+"""What the robot does where it is in a corner: scripts that read odometry and joints.
+
+The closed loop plans them as actions of their own, after a call has failed; Navigate backs out within its call.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,10 @@ TUCK_CAUGHT_STEPS, TUCK_RAD = 25, 0.01
 
 STUCK_STEPS, STUCK_M = 150, 0.15
 """A drive that has not come so far in so long will not get anywhere."""
+CAUGHT_RAD, CAUGHT_ARM_STEPS, FREE_RAD = 0.25, 10, 0.05
+"""An arm whose shoulder has been pushed so far round for so long is caught; it is free where it is so near to rest."""
+WANDERS_STEPS, WANDERS_M = 120, 0.35
+"""A drive that has been within so much of one place for so long goes to and fro there."""
 IDLE_STEPS = 200
 """A hand that has taken or let go of nothing for so long seldom will: of 1,348 calls of Pick and 1,149 of Place that
 succeeded in training apartments 98 of 100 had taken 188 and 173 steps or fewer, all told (docs/tried.md)."""
@@ -67,6 +74,41 @@ class Trail:
             if length >= metres:
                 return points[: i + 1]
         return points
+
+
+class WayOut:
+    """One call of Navigate: whether its arm is caught or its base gets nowhere, and the way back."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self._sim, self._senses, self._trail = sim, Senses(sim), Trail()
+        self._lately: deque[tuple[float, float]] = deque(maxlen=WANDERS_STEPS)
+        self._pushed = 0
+
+    def is_needed(self) -> bool:
+        """Ask before each control step."""
+        base = self._senses.base
+        self._trail.watch(base)
+        self._lately.append((float(base[0]), float(base[1])))
+        self._pushed = self._pushed + 1 if self._senses.shoulder_off_rest > CAUGHT_RAD else 0
+        return self._is_caught() or self._wanders()
+
+    def back(self) -> Iterator[Action]:
+        """Yield what drives the base back the way it came while the arm goes to rest; if that is caught, until it is
+        free."""
+        caught = self._is_caught()
+        for action in back_off(self._sim, self._trail):
+            if caught and self._senses.shoulder_off_rest < FREE_RAD:
+                break
+            yield {**action, ARM: towards_rest(self._sim)[ARM]}
+        self._lately.clear()
+        self._pushed = 0
+
+    def _is_caught(self) -> bool:
+        return self._pushed >= CAUGHT_ARM_STEPS
+
+    def _wanders(self) -> bool:
+        full = len(self._lately) == WANDERS_STEPS
+        return full and all(math.dist(place, self._lately[-1]) < WANDERS_M for place in self._lately)
 
 
 class Idleness:

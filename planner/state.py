@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hab.episodes import Episode, Target
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, object_placed
 from hab.openings import handle_at
+from hab.robot import REST_Q
 from hab.scene import Articulation, Scene, Vec3
 from hab.simulator import Simulator
 from planner.look import Look
@@ -100,6 +101,11 @@ class Senses:
     def arm_off_rest(self) -> float:
         """How far (rad) the joint that is farthest from its resting position is from it."""
         return arm_off_rest(self._sim)
+
+    @property
+    def shoulder_off_rest(self) -> float:
+        """How far (rad) the arm is turned to a side from where it rests."""
+        return abs(float(self._sim.arm[0] - REST_Q[0]))
 
     def look(self) -> Look:
         """Look with the head's depth camera."""

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from hab.actions import BASE, GRIP, STOP, Action, stop_called
+from hab.actions import ARM, BASE, GRIP, STOP, Action, stop_called
 from hab.arm import cup_pose, solve
 from hab.episodes import Episode, Target, load_grid, make_episode
 from hab.measures import NAV_ANGLE_RAD, NAV_DISTANCE_M, heading_error, navigated, planar_distance
@@ -26,7 +26,7 @@ from hab.scene import Receptacle, Scene, Vec3
 from hab.sensors import Observation
 from hab.simulator import Simulator
 from skills.oracle.navigate import OracleNavigate
-from skills.skill import Goal, Progress
+from skills.skill import Goal, Progress, arm_rests, towards_rest
 from skills.starts import (
     Pose,
     Start,
@@ -101,7 +101,10 @@ class Navigate(SkillTask[NavigateState]):
 
     @staticmethod
     def heeded(sim: Simulator, goal: Goal, action: Action) -> Action:
-        """With something in hand the base drives slowly, and near its target more so."""
+        """With something in hand the base drives slowly, and near its target more so; an arm that does not rest goes on
+        going there."""
+        if not arm_rests(sim):
+            action = {**action, ARM: towards_rest(sim)[ARM]}
         if sim.held == "" or BASE not in action:
             return action
         share = SLOW_SHARE if planar_distance(sim, goal.position) < SLOW_M else CARRYING_SHARE

@@ -440,6 +440,28 @@ def test_no_stop_is_heeded_behind_an_open_door(before: bool) -> None:
     assert [float(a[STOP][0]) > 0 for a in sim.actions] == [False] * (result.steps - 1) + [True]
 
 
+@pytest.mark.parametrize("scripted", [False, True])
+def test_navigate_backs_out_where_it_gets_nowhere_and_is_told_its_target_anew(scripted: bool) -> None:
+    """With another way on its map, if it draws one; a script knows what it does."""
+    sim, episode, step = far_from_a_goal()
+    closed = []
+
+    class Drawing(Told):
+        def reset(self, sim: Simulator, goal: Goal) -> None:
+            super().reset(sim, goal)
+            goal.memory()["map"] = SimpleNamespace(block=lambda: closed.append(len(self.told)))
+
+    policy = Drawing(nothing)
+    begun = sim.base.copy()
+    run_chain(sim, episode, [step], navigating(policy, scripted=scripted), Limits(1000, {"navigate": 400}), True)
+    if scripted:
+        assert len(policy.told) == 1 and not closed
+        return
+    assert closed[0] == 1 and policy.told[0].position == policy.told[1].position
+    backwards = [float(action[BASE][0]) for action in sim.actions if BASE in action]
+    assert min(backwards) < -0.2 and np.array_equal(sim.base, begun)
+
+
 def test_behind_a_door_that_it_does_not_get_round_it_may_stop() -> None:
     """What is given up first is keeping it from stopping, and not the call."""
     sim, episode, step = before_an_open_fridge(False)

@@ -6,17 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hab.actions import ARM, GRIP, Action
+from hab.actions import ARM, BASE, GRIP, Action
 from hab.episodes import Episode, load_scene, make_episode
 from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import OBJECTS
 from hab.openings import drawn_out, handle_at, joint_of
+from hab.robot import REST_Q
 from hab.scenario_env import MAX_STEPS
 from hab.scene import Scene
 from hab.simulator import Simulator
@@ -24,11 +26,23 @@ from planner import closed_loop
 from planner.agent import Agent, chain_limits, load_policies, play_episode
 from planner.chain import ChainResult
 from planner.problem import object_name
-from planner.recovery import IDLE_STEPS, STUCK_STEPS, TUCK_CAUGHT_STEPS, Idleness, Trail, back_off, tuck
+from planner.recovery import (
+    CAUGHT_ARM_STEPS,
+    FREE_RAD,
+    IDLE_STEPS,
+    STUCK_STEPS,
+    TUCK_CAUGHT_STEPS,
+    WANDERS_STEPS,
+    Idleness,
+    Trail,
+    WayOut,
+    back_off,
+    tuck,
+)
 from planner.sensed import SensedState
 from planner.state import OracleState, Senses
 from planner.task_planner import PlanStep
-from skills.skill import RESET_ARM_STEPS, Goal, arm_rests
+from skills.skill import RESET_ARM_STEPS, Goal, arm_rests, towards_rest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 UNTOLD = ("stuck", "arm_out", "hard", "robot_at", "confirmed")
@@ -397,6 +411,42 @@ def test_a_base_that_gets_nowhere_is_noticed() -> None:
         assert not trail.stands_still()
 
 
+def test_a_drive_that_goes_to_and_fro_on_one_spot_needs_a_way_out() -> None:
+    sim: Any = SimpleNamespace(base=np.zeros(3), arm=REST_Q)
+    still, away = WayOut(sim), WayOut(sim)
+    for step in range(2 * WANDERS_STEPS):
+        sim.base = np.array([0.15 * np.sin(0.3 * step), 0.1 * np.cos(0.4 * step), 0.0])
+        assert still.is_needed() == (step >= WANDERS_STEPS - 1)
+        sim.base = np.array([0.004 * step, 0.0, 0.0])
+        assert not away.is_needed()
+
+
+def test_an_arm_that_is_caught_comes_free_on_the_way_back() -> None:
+    """Pushed round by a wall that the base drives along; the base then goes back no farther than it has to."""
+    sim = MujocoSimulator()
+    sim.reset(make_episode("tidy_house", "train", 5))
+    way_out = WayOut(sim)
+    for _ in range(60):
+        assert not way_out.is_needed()
+        sim.step({BASE: np.array((0.3, 0.0), np.float32)})
+    aside = np.zeros(7, np.float32)
+    aside[0] = 1.0
+    needed = []
+    for _ in range(40):
+        sim.step({ARM: aside})
+        needed.append(way_out.is_needed())
+    first = needed.index(True)
+    assert needed == [False] * first + [True] * (40 - first) and first >= CAUGHT_ARM_STEPS
+    end, steps = sim.base[:2], 0
+    for action in way_out.back():
+        sim.step(action)
+        steps += 1
+    assert 5 < steps < 60 and Senses(sim).shoulder_off_rest < FREE_RAD + 0.02
+    assert 0.02 < np.linalg.norm(sim.base[:2] - end) < 0.7
+    assert not way_out.is_needed()
+    sim.close()
+
+
 def test_a_hand_that_gets_nowhere_is_noticed() -> None:
     """Neither taking nor letting go of anything; both begin the wait anew."""
     sim, episode = MujocoSimulator(), make_episode("tidy_house", "train", 5)
@@ -420,6 +470,22 @@ def test_an_arm_far_from_rest_gets_there_at_one_go_unless_it_is_caught() -> None
         sim.step(action)
         steps += 1
     assert arm_rests(sim) and steps > 2 * RESET_ARM_STEPS
+    sim.close()
+
+
+@pytest.mark.parametrize(
+    "shoulder", [(-1.55, -1.08), (-1.0, -1.08), (-0.94, -1.0), (0.6, -1.2), (1.0, -1.08), (1.55, -1.2)]
+)
+def test_an_arm_gets_to_rest_past_the_head(shoulder: tuple[float, float]) -> None:
+    """From whichever side: at the height at which it rests it would strike the head on the way."""
+    sim = MujocoSimulator()
+    sim.reset(make_episode("tidy_house", "train", 5))
+    sim.place_robot(sim.base, np.array([*shoulder, *REST_Q[2:]]))
+    steps = 0
+    while not arm_rests(sim) and steps < 250:
+        sim.step(towards_rest(sim))
+        steps += 1
+    assert arm_rests(sim) and steps < 60 + 80 * abs(shoulder[0] - REST_Q[0])
     sim.close()
 
 

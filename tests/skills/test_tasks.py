@@ -32,6 +32,7 @@ from skills.pick import PickState, dropped, pick_reward, reach_reward, wrong_obj
 from skills.pick import rest_reward as pick_rest_reward
 from skills.place import PlaceState, carry_reward, place_reward
 from skills.place import rest_reward as place_rest_reward
+from skills.skill import arm_rests
 from skills.starts import at_position, working_pose
 from skills.task import Shoved
 
@@ -650,6 +651,19 @@ def test_a_wrong_stop_costs_what_the_rest_of_the_time_would_have() -> None:
     _, _, over, _, info = env.step(still | {"rearrange_stop": np.ones(1, np.float32)})
     assert over and info["reason"] == "stopped too far"
     assert info["reward_terms"]["failure"] == pytest.approx(-0.005 * (1000 - 11))
+
+
+def test_an_arm_that_is_not_at_rest_goes_there_while_navigate_drives() -> None:
+    env = make("navigate")
+    index = next(i for i in range(40) if env.reset(options={"index": i}) and not env.sim.held)
+    env.reset(options={"index": index})
+    off = np.array([0.25, -0.1, 0.0, 0.1, 0.0, 0.0, 0.0])
+    env.sim.place_robot(env.sim.base, env.sim.arm + off)
+    still = {"base_vel": np.zeros(2, np.float32), "rearrange_stop": -np.ones(1, np.float32)}
+    for _ in range(40):
+        env.step(still)
+    assert arm_rests(env.sim)
+    env.close()
 
 
 def test_navigate_fails_with_what_it_loses() -> None:
