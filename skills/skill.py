@@ -95,9 +95,9 @@ class SkillSpec:
 
 RESET_ARM_STEPS = 50
 RESET_ARM_TOLERANCE_RAD = 0.02
-BESIDE_HEAD_RAD, UNDER_HEAD_RAD = (-0.65, 0.7), -0.9
-"""Raised as it rests, at -1.08 rad, the shoulder strikes the head where the arm points 0.75 to 0.95 rad to a side, and
-at -0.95 rad nowhere."""
+BESIDE_HEAD_RAD, UNDER_HEAD_RAD = 0.72, -0.95
+"""Raised as it rests, at -1.08 rad, the shoulder strikes the head where the arm points 0.78 to 0.94 rad to a side, and
+at -1.0 rad nowhere."""
 START_ZONE_M = 0.3
 """habitat-baselines' start zone of the articulated skills."""
 
@@ -147,7 +147,7 @@ def towards_rest(sim: Simulator) -> Action:
     than it rests, for there its shoulder would be caught."""
     grip = np.array([1.0 if sim.held else -1.0], np.float32)
     wanted = REST_Q.copy()
-    if not BESIDE_HEAD_RAD[0] < sim.arm[0] < BESIDE_HEAD_RAD[1]:
+    if abs(sim.arm[0]) > BESIDE_HEAD_RAD:
         wanted[1] = UNDER_HEAD_RAD
     return {ARM: np.clip((wanted - sim.arm) / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip}
 
