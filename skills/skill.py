@@ -143,13 +143,13 @@ def arm_rests(sim: Simulator) -> bool:
 
 
 def towards_rest(sim: Simulator) -> Action:
-    """Return what moves the arm straight (in joint space) to rest, keeping hold of what is held; past the head lower
-    than it rests, for there its shoulder would be caught."""
+    """Return what moves the joints' targets straight to rest, keeping hold of what is held; past the head lower than
+    the arm rests, for there its shoulder would be caught."""
     grip = np.array([1.0 if sim.held else -1.0], np.float32)
     wanted = REST_Q.copy()
     if abs(sim.arm[0]) > BESIDE_HEAD_RAD:
         wanted[1] = UNDER_HEAD_RAD
-    return {ARM: np.clip((wanted - sim.arm) / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip}
+    return {ARM: np.clip((wanted - sim.arm_target) / ARM_DELTA_RAD, -1.0, 1.0).astype(np.float32), GRIP: grip}
 
 
 def arm_to_rest(sim: Simulator) -> Iterator[Action]:

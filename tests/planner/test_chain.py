@@ -53,6 +53,10 @@ class FakeSim:
         self.steps += 1
         self.arm += 0.0125 * np.asarray(action.get(ARM, np.zeros(7)), dtype=np.float64)
 
+    @property
+    def arm_target(self) -> Any:
+        return self.arm
+
     def object_pos(self, name: str) -> Any:
         return self.objects[name]
 

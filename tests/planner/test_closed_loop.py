@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def test_what_is_sensed_is_what_is(scenario: str, index: int, monkeypatch: pytes
 
 def test_senses_tell_nothing_of_objects() -> None:
     told = {name for name in dir(Senses) if not name.startswith("_")}
-    assert told == {"holds", "base", "hand", "hand_axes", "arm_rests", "arm_off_rest", "look"}
+    assert told == {"holds", "base", "hand", "hand_axes", "arm_rests", "arm_off_rest", "shoulder_off_rest", "look"}
 
 
 def test_the_same_episode_is_played_the_same_way() -> None:
@@ -487,6 +487,11 @@ def test_an_arm_gets_to_rest_past_the_head(shoulder: tuple[float, float]) -> Non
         steps += 1
     assert arm_rests(sim) and steps < 60 + 80 * abs(shoulder[0] - REST_Q[0])
     sim.close()
+
+
+def test_what_holds_the_arm_off_its_rest_is_not_pressed_harder_and_harder() -> None:
+    held_off = SimpleNamespace(arm=REST_Q + 0.05, arm_target=REST_Q, held="")
+    assert not towards_rest(cast(Simulator, held_off))[ARM].any()
 
 
 def test_a_drive_that_stops_elsewhere_is_not_made_for_ever() -> None:
