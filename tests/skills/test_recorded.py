@@ -12,11 +12,12 @@ import pytest
 
 from eval.recording import ASTRAY_M, record
 from hab import sensors
-from hab.episodes import load_grid, load_scene, make_episode, scene_seed
+from hab.episodes import lies_on, load_grid, load_scene, make_episode, scene_seed
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import FRUITS, HOUSE_OBJECTS, object_kind
 from hab.openings import handle_at
 from hab.sampler import SCENE_REPEATS
+from hab.scene import FLOOR
 from hab.simulator import Snapshot
 from planner.agent import Agent
 from skills import make_env
@@ -262,6 +263,23 @@ def test_tall_things_are_set_down_oftener(recorded: list[Recorded], monkeypatch:
     drawn = [next(env._drawn(scene, rng, 0, "wide", both)) for _ in range(700)]
     assert 0.8 < drawn.count("006_mustard_bottle-1") / len(drawn) < 0.91
     env.close()
+
+
+def test_recorded_calls_about_what_lies_on_some_furniture_are_drawn_oftener(
+    recorded: list[Recorded], file: str
+) -> None:
+    """By as much as asked for; what lies on none is on the floor."""
+    call = next(call for call in recorded if call.skill == "pick" and call.scenario == "tidy_house")
+    scene, rng = load_scene(scene_seed("train", call.index)), np.random.default_rng(0)
+    x, y, _ = call.goal.position
+    dropped = replace(call, goal=replace(call.goal, position=(x, y, 0.03)))
+    under = lies_on(scene, call.goal.position)
+    assert under is not None
+    for kind, more in ((under.kind, call), (FLOOR, dropped)):
+        env: Any = make_env("pick", "train", chain_starts=1.0, chain_states=file, practised={kind: 3.0}).unwrapped
+        drawn = [next(env._drawn(scene, rng, 0, "wide", [call, dropped])).goal for _ in range(400)]
+        assert 0.68 < drawn.count(more.goal) / len(drawn) < 0.82
+        env.close()
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
