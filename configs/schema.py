@@ -215,7 +215,7 @@ def _register_train_schema() -> None:
     """Let Hydra itself check names and types of `train_skill.yaml`; called on import."""
     schema = OmegaConf.structured(TrainSkillConfig)
     by_part = (schema.policy.heads, schema.policy.initial_bias, schema.policy.initial_part_std)
-    for open_key in (*by_part, schema.practised):  # which action parts there are depends on the skill
+    for open_key in (*by_part, schema.practised):  # their keys depend on the skill, or on who asks
         OmegaConf.set_struct(open_key, False)
     ConfigStore.instance().store("train_skill_schema", schema)
     OmegaConf.register_resolver("nav_name", lambda nav: "nav" if nav else "nonav", replace=True)
