@@ -62,6 +62,18 @@ def link_to_world(articulation: Articulation, position: float, point: Sequence[f
     return float(x), float(y), articulation.pos[2] + float(point[2])
 
 
+def world_to_link(articulation: Articulation, position: float, point: Sequence[float]) -> Vec3:
+    """Return where a point of the world (m) is in the link frame."""
+    x, y = np.asarray(point[:2], dtype=np.float64) - np.asarray(articulation.pos[:2])
+    local = rotated(-articulation.yaw, (float(x), float(y)))
+    if articulation.kind == "fridge":
+        anchor = np.asarray(articulation.anchor[:2])
+        local = anchor + rotated(-swing(articulation, position), local - anchor)
+    else:
+        local = local - np.array([position, 0.0])
+    return float(local[0]), float(local[1]), float(point[2]) - articulation.pos[2]
+
+
 def handle_at(articulation: Articulation, position: float) -> Vec3:
     """Return the centre of the handle in the world (m)."""
     return link_to_world(articulation, position, articulation.handle_pos)

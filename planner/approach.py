@@ -18,7 +18,7 @@ from hab.navgrid import NavGrid, OrientedBox
 from hab.openings import grid_with_openings
 from hab.scene import Receptacle, Scene, Vec3
 from planner.doors import door_boxes, hidden
-from skills.navigate import FloorDistance
+from skills.floor_distance import FloorDistance
 from skills.skill import Goal
 from skills.starts import by_sides, moved_receptacle
 

@@ -7,7 +7,7 @@ here. There is no stop action: the VER paper's manipulation skills have none, so
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -24,8 +24,16 @@ from hab.measures import (
     articulation_open,
     at_rest,
 )
-from hab.openings import against_wall, grid_with_openings, handle_at, opened_position, rotated, swing
-from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Scene
+from hab.openings import (
+    against_wall,
+    grid_with_openings,
+    handle_at,
+    opened_position,
+    rotated,
+    swing,
+    world_to_link,
+)
+from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Articulation, Scene
 from hab.sensors import RobotPose
 from hab.simulator import Simulator
 from skills.oracle.articulated import OracleClose, OracleOpen
@@ -47,6 +55,12 @@ STATE_REWARD = 10.0
 GRASP_REWARD = WRONG_HANDLE_PEN = 5.0
 REACHED_REWARD = 5.0
 HANDLE_REWARD = 1.0
+EDGE_REWARD = 10.0
+"""Per metre of the hand's way round a door's free edge: without base movement, once the door is ajar (`AJAR_RAD`)."""
+AJAR_RAD = 0.3
+"""A standing robot's arm draws the door a little farther than this, and pushes it on from within."""
+BESIDE_EDGE_M, BEHIND_EDGE_M = 0.15, 0.14
+"""The hand gets so far past the edge on its way in, and pushes from so far behind it."""
 SPAWN_REGION_SCALE = 0.2
 """Start boxes shrink to this share of their sides (habitat's `spawn_region_scale`); `fixed_boxes_m` are as they
 stand."""
@@ -69,6 +83,8 @@ class ArticulatedState(State):
     reached_before: bool
     handle_m: float
     """End-effector to handle."""
+    edge_m: float | None = None
+    """The end-effector's way round the door's free edge to where it pushes from within; None: it does not have to."""
 
 
 class Articulated(SkillTask[ArticulatedState]):
@@ -252,6 +268,13 @@ class OpenFridge(Open):
     # Further round, and the shoulder meets the head.
     fixed_yaw_rad = 0.3
 
+    def measure(self, common: Common) -> ArticulatedState:
+        now, name = super().measure(common), self.goal.articulation
+        position = self.sim.joint_pos(name)
+        if not self.base_movement and position > AJAR_RAD and not now.held:
+            now.edge_m = way_behind(self.sim.scene.articulation(name), position, self.sim.ee_pos.tolist())
+        return now
+
 
 class CloseCabinet(Close):
     skill, number, kind = "close_cabinet", 6, "cabinet"
@@ -279,8 +302,24 @@ def state_reward(was: ArticulatedState, now: ArticulatedState) -> float:
 
 
 def handle_reward(was: ArticulatedState, now: ArticulatedState) -> float:
-    """Reward coming nearer to the handle until it is held."""
-    return 0.0 if now.reached or now.held else HANDLE_REWARD * (was.handle_m - now.handle_m)
+    """Reward coming nearer to the handle until it is held, or to where the hand pushes a door that is ajar."""
+    if now.reached or now.held:
+        return 0.0
+    if was.edge_m is not None and now.edge_m is not None:
+        return EDGE_REWARD * (was.edge_m - now.edge_m)
+    return HANDLE_REWARD * (was.handle_m - now.handle_m) if was.edge_m is now.edge_m else 0.0
+
+
+def way_behind(door: Articulation, position: float, hand: Sequence[float]) -> float:
+    """Return how far (m, along the floor) a hand at a point of the world has to go round a door's free edge, at joint
+    position `position`, to where it pushes the door from within."""
+    x, y, _ = world_to_link(door, position, hand)
+    panel = max(door.geoms, key=lambda geom: geom.size[1])
+    beyond = math.copysign(1.0, -door.anchor[1]) * y - panel.size[1]
+    straight = math.hypot(x + BEHIND_EDGE_M, beyond)
+    if x <= 0.0 or beyond * BEHIND_EDGE_M >= BESIDE_EDGE_M * (x + BEHIND_EDGE_M):
+        return straight
+    return math.hypot(x, beyond - BESIDE_EDGE_M) + math.hypot(BEHIND_EDGE_M, BESIDE_EDGE_M)
 
 
 def rest_reward(was: ArticulatedState, now: ArticulatedState, per_m: float) -> float:

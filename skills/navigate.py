@@ -7,13 +7,11 @@ so the chain's 300 are 1070.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numpy.typing import NDArray
 
 from hab.actions import ARM, BASE, GRIP, STOP, Action, stop_called
 from hab.arm import cup_pose, solve
@@ -25,6 +23,7 @@ from hab.robot import REST_EE_BASE
 from hab.scene import Receptacle, Scene, Vec3
 from hab.sensors import Observation
 from hab.simulator import Simulator
+from skills.floor_distance import WAY_SIZE, FloorDistance
 from skills.oracle.navigate import OracleNavigate
 from skills.skill import Goal, Progress, arm_rests, towards_rest
 from skills.starts import (
@@ -36,7 +35,6 @@ from skills.starts import (
     opened,
     poses_near,
     working_places,
-    working_sides,
 )
 from skills.task import SUCCESS_REWARD, Common, SkillTask, State
 
@@ -60,7 +58,6 @@ CARRYING_SHARE = 0.7
 hand strikes the backs of chairs, which the laser does not see, and the suction loses it (docs/tried.md) …"""
 SLOW_M, SLOW_SHARE = 1.5, 0.5
 """… and, so near to its target, at that one, because of the edge of what it is brought to."""
-LOOK_AHEAD_M, WAY_SIZE = 1.0, 3
 TOO_FAR, FACING_AWAY = "stopped too far", "facing away"
 _CANDIDATES = 40
 
@@ -163,7 +160,9 @@ class Navigate(SkillTask[NavigateState]):
     def measure(self, common: Common) -> NavigateState:
         sim, position = self.sim, self.goal.position
         if self._floor is None:
-            self._floor = FloorDistance.to_work(self.start, sim.scene)
+            start = self.start
+            at = _goal_place(sim.scene, start.episode, start.goal, start.held)
+            self._floor = FloorDistance.to_work(sim.scene, start.episode.joints, *at)
             self._shortest_m = self._floor(sim.base)
         return NavigateState(
             *common,
@@ -227,89 +226,6 @@ def turn_reward(was: NavigateState, now: NavigateState) -> float:
 def spl(there: bool, shortest_m: float, path_m: float) -> float:
     """Return the success weighted by path length, if stop were called now."""
     return shortest_m / max(shortest_m, path_m, 1e-6) if there else 0.0
-
-
-class FloorDistance:
-    """Distance (m) along the floor from a base position to the nearest of some places."""
-
-    def __init__(self, grid: NavGrid, places: Sequence[tuple[float, float]]) -> None:
-        self._grid, self._field = grid, grid.distance_field(*places)
-
-    @classmethod
-    def to_work(cls, start: Start, scene: Scene) -> FloorDistance:
-        """Return that to where one would work at a start state's target, on any of its sides."""
-        grid = grid_with_openings(scene, load_grid(scene.seed), start.episode.joints)
-        sides = working_sides(grid, *_goal_place(scene, start.episode, start.goal, start.held))
-        return cls(grid, [(x, y) for x, y, _ in sides])
-
-    def __call__(self, base: NDArray[np.float64]) -> float:
-        """Return it (m) from a base pose (3,)."""
-        return self._at(*self._free_place(base))
-
-    def _at(self, x: float, y: float) -> float:
-        """Interpolate between the cells around, so that every centimetre counts."""
-        row = (y - self._grid.origin[1]) / self._grid.cell_m - 0.5
-        column = (x - self._grid.origin[0]) / self._grid.cell_m - 0.5
-        distance = _interpolate(self._field, row, column)
-        return distance if math.isfinite(distance) else float(self._field[self._grid.cell(x, y)])
-
-    def nearest(self, base: NDArray[np.float64]) -> tuple[float, float]:
-        """Return the nearest of the places from a base pose (3,): the centre of its cell."""
-        return self._grid.xy(*_descend(self._field, *self._grid.cell(*self._free_place(base)), self._field.size))
-
-    def way(self, base: NDArray[np.float64]) -> list[float]:
-        """Return where the shortest path leads from a base pose (3,): cosine and sine of the direction, in the base's
-        frame, of what lies `LOOK_AHEAD_M` ahead on it, and its length (m)."""
-        x, y, yaw = base.tolist()
-        place = self._free_place(base)
-        i, j = _descend(self._field, *self._grid.cell(*place), round(LOOK_AHEAD_M / self._grid.cell_m))
-        ahead_x, ahead_y = self._grid.xy(i, j)
-        turn = math.atan2(ahead_y - y, ahead_x - x) - yaw
-        return [math.cos(turn), math.sin(turn), self._at(*place)]
-
-    def _free_place(self, base: NDArray[np.float64]) -> tuple[float, float]:
-        """Return where the base stands on the grid, or the nearest place where it might, and from which a way leads."""
-        x, y, _ = base.tolist()
-        (i, j), (rows, columns) = self._grid.cell(x, y), self._grid.shape
-        if 0 <= i < rows and 0 <= j < columns and self._grid.largest_component[i, j]:
-            return x, y
-        return self._grid.nearest_free(x, y)
-
-
-@njit(types.float64(types.Array(types.float32, 2, "A", readonly=True), types.float64, types.float64), cache=True)
-def _interpolate(field: NDArray[np.float32], row: float, column: float) -> float:
-    """Return a distance field's value between its cells' centres, of those around that are finite; inf: none is."""
-    i, j = math.floor(row), math.floor(column)
-    total, weights = 0.0, 0.0
-    for k in range(i, i + 2):
-        for m in range(j, j + 2):
-            if 0 <= k < field.shape[0] and 0 <= m < field.shape[1] and math.isfinite(field[k, m]):
-                weight = (1.0 - abs(row - k)) * (1.0 - abs(column - m))
-                total += weight * field[k, m]
-                weights += weight
-    return total / weights if weights > 0.0 else math.inf
-
-
-@njit(
-    types.UniTuple(types.int64, 2)(
-        types.Array(types.float32, 2, "A", readonly=True), types.int64, types.int64, types.int64
-    ),
-    cache=True,
-)
-def _descend(field: NDArray[np.float32], i: int, j: int, cells: int) -> tuple[int, int]:
-    """Return the cell that a path down a distance field leads to in so many cells, or where it ends."""
-    rows, columns = field.shape
-    for _ in range(cells):
-        best, at_i, at_j = field[i, j], i, j
-        for di in range(-1, 2):
-            for dj in range(-1, 2):
-                k, m = i + di, j + dj
-                if 0 <= k < rows and 0 <= m < columns and field[k, m] < best:
-                    best, at_i, at_j = field[k, m], k, m
-        if at_i == i and at_j == j:
-            break
-        i, j = at_i, at_j
-    return i, j
 
 
 def _goal(scene: Scene, episode: Episode, target: Target, held: str, closed: str) -> Goal:

@@ -21,12 +21,12 @@ from hab.openings import grid_with_openings
 from hab.scene import Scene
 from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
+from skills.floor_distance import WAY_SIZE, FloorDistance
 from skills.hand_path import SIZE, HandPath
-from skills.navigate import WAY_SIZE, FloorDistance
 from skills.pick import PICK_REWARD, WRONG_OBJECT_PEN, PickState, wrong_object
 from skills.place import PLACE_REWARD, Place
 from skills.skill import REARRANGE_STEPS, TAKEN, Goal, Progress, taken_at
-from skills.starts import Start, StartKind, poses_near
+from skills.starts import Start, StartKind, moved_receptacle, poses_near
 from skills.task import (
     DISTANCE_REWARD,
     HAND_KEYS,
@@ -109,11 +109,12 @@ class Rearrange(SkillTask[RearrangeState]):
         assert then is not None
         self._aim = then
         target = start.episode.target(name)
-        on = target.start_receptacle, target.goal_receptacle
-        self._ways = [HandPath(self.sim.scene.receptacle(receptacle)) for receptacle in on]
+        scene, joints = self.sim.scene, start.episode.joints
+        lies, goes = moved_receptacle(scene, target.start_receptacle, joints), scene.receptacle(target.goal_receptacle)
+        self._ways = HandPath(lies), HandPath(goes)
         self._floor = (
-            FloorDistance.to_work(start, self.sim.scene),
-            FloorDistance.to_work(replace(start, goal=Goal(then, name), held=name), self.sim.scene),
+            FloorDistance.to_work(scene, joints, lies, start.episode.objects[name][0]),
+            FloorDistance.to_work(scene, joints, goes, then),
         )
 
     def measure(self, common: Common) -> RearrangeState:
