@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class Pick(SkillTask[PickState]):
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
-        target = self._drawn_target(scene, episode.targets, rng, "start_receptacle")
+        target = self._drawn_target(scene, episode.targets, rng, attrgetter("start_receptacle"))
         receptacle = moved_receptacle(scene, target.start_receptacle, episode.joints)
         position = episode.objects[target.object][0]
         goal = Goal(target.start_pos, target.object)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ class Place(SkillTask[PlaceState]):
     def draw(self, scene: Scene, rng: np.random.Generator, index: int, kind: StartKind) -> Iterator[Start]:
         episode = draw_episode(scene, rng, self.split, index)
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
-        target = self._drawn_target(scene, episode.targets, rng, "goal_receptacle")
+        target = self._drawn_target(scene, episode.targets, rng, attrgetter("goal_receptacle"))
         receptacle = scene.receptacle(target.goal_receptacle)
         goal = Goal(target.goal_pos, target.object)
         tilt = 0.0

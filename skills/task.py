@@ -9,7 +9,7 @@ from __future__ import annotations
 import cmath
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -433,11 +433,13 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         else:
             yield from self.draw(scene, rng, index, kind)
 
-    def _drawn_target(self, scene: Scene, targets: Sequence[Target], rng: np.random.Generator, where: str) -> Target:
-        """Draw one of an episode's targets; `where`: the attribute that names what it lies on."""
+    def _drawn_target(
+        self, scene: Scene, targets: Sequence[Target], rng: np.random.Generator, where: Callable[[Target], str]
+    ) -> Target:
+        """Draw one of an episode's targets; `where` names what it lies on, or is to lie on."""
         if not self._practised:
             return targets[int(rng.integers(len(targets)))]
-        weights = np.array([self._likelier(scene.receptacle(getattr(target, where))) for target in targets])
+        weights = np.array([self._likelier(scene.receptacle(where(target))) for target in targets])
         return targets[int(rng.choice(len(targets), p=weights / weights.sum()))]
 
     def _likelier(self, surface: Receptacle | None) -> float:
