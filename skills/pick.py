@@ -20,8 +20,9 @@ from hab.episodes import load_grid
 from hab.measures import AT_REST_M, at_rest, holding
 from hab.openings import grid_with_openings
 from hab.scene import Scene
+from hab.sensors import RobotPose
 from hab.simulator import Simulator
-from skills.approach import SIZE, Approach
+from skills.hand_path import SIZE, HandPath
 from skills.oracle.pick import OraclePick
 from skills.skill import RESET_ARM_STEPS, Goal, Progress, arm_rests, towards_rest
 from skills.starts import NO_SHOVE, STARTS, Start, StartKind, arrival, draw_episode, moved_receptacle, working_poses
@@ -40,7 +41,7 @@ class PickState(State):
     object_m: float
     """End-effector to the object's centre."""
     way_m: float
-    """What is left of the way there (skills/approach.py)."""
+    """The same by the hand's way (skills/hand_path.py)."""
 
 
 class Pick(SkillTask[PickState]):
@@ -50,7 +51,6 @@ class Pick(SkillTask[PickState]):
     start_kinds = STARTS
     force_sum_max_n = 10_000.0
     pays_for_shoving = True
-    force_pen_per_n = 3e-4
     parts = (ARM, GRIP)
     keys = ("obj_start_sensor", *HAND_KEYS)
     surroundings_size = SIZE
@@ -85,13 +85,13 @@ class Pick(SkillTask[PickState]):
             yield Start(replace(episode, robot=begun), goal, shove=shove)
 
     def surroundings(self) -> list[float]:
-        """The way to the object."""
+        """The hand's way to the object."""
         place = self.sim.object_pos(self.goal.object).tolist()
-        return self._way.surroundings(self.sim, self.sim.ee_pos.tolist(), place)
+        return self._way.surroundings(RobotPose(self.sim), self.sim.ee_pos.tolist(), place)
 
     def measure(self, common: Common) -> PickState:
         name, place = self.goal.object, self.sim.object_pos(self.goal.object)
-        way_m = self._way(self.sim, self.sim.ee_pos.tolist(), place.tolist())
+        way_m = self._way(self.sim.ee_pos.tolist(), place.tolist())
         return PickState(*common, target=name, object_m=ee_distance(self.sim, place), way_m=way_m)
 
     def rewards(self, was: PickState, now: PickState) -> dict[str, float]:
@@ -105,9 +105,8 @@ class Pick(SkillTask[PickState]):
 
     def _begin(self, start: Start) -> None:
         super()._begin(start)
-        scene, joints, name = self.sim.scene, start.episode.joints, start.goal.object
-        receptacle = moved_receptacle(scene, start.episode.target(name).start_receptacle, joints)
-        self._way = Approach(scene, joints, receptacle, start.episode.objects[name][0], self.base_movement)
+        target = start.episode.target(start.goal.object)
+        self._way = HandPath(self.sim.scene.receptacle(target.start_receptacle))
         self._lowered = 0
         """Control steps in which the task has lowered the arm."""
 
@@ -150,7 +149,7 @@ def _brought(now: PickState) -> bool:
 
 
 def reach_reward(was: PickState, now: PickState) -> float:
-    """Reward coming nearer to the object while the hand is empty."""
+    """Reward the hand's coming nearer to the object while it is empty."""
     return 0.0 if was.held or now.held else DISTANCE_REWARD * to_mm(was.way_m - now.way_m)
 
 

@@ -17,9 +17,9 @@ from hab.measures import AT_REST_M, PLACED_M, at_rest
 from hab.objects import is_tall
 from hab.openings import grid_with_openings
 from hab.scene import Scene
-from hab.sensors import Observation
+from hab.sensors import Observation, RobotPose
 from hab.simulator import Simulator
-from skills.approach import SIZE, Approach
+from skills.hand_path import SIZE, HandPath
 from skills.oracle.place import OraclePlace
 from skills.recorded import Recorded
 from skills.set_down import SetDown
@@ -54,7 +54,7 @@ class PlaceState(State):
     goal_m: float
     """Object's centre to its goal."""
     way_m: float
-    """What is left of the way there (skills/approach.py)."""
+    """The same by the hand's way (skills/hand_path.py)."""
     let_go: bool
     """Whether the object was let go of before now."""
 
@@ -71,7 +71,6 @@ class Place(SkillTask[PlaceState]):
     start_kinds = STARTS
     force_sum_max_n = 10_000.0
     pays_for_shoving = True
-    force_pen_per_n = 3e-4
     parts = (ARM, GRIP)
     keys = ("obj_goal_sensor", *HAND_KEYS)
     surroundings_size = SIZE
@@ -124,22 +123,21 @@ class Place(SkillTask[PlaceState]):
         return TALL_WEIGHT if is_tall(call.goal.object) else 1.0
 
     def surroundings(self) -> list[float]:
-        """The way to the goal."""
+        """The hand's way to the goal."""
         place = self.sim.object_pos(self.goal.object).tolist()
-        return self._way.surroundings(self.sim, place, self.goal.position)
+        return self._way.surroundings(RobotPose(self.sim), place, self.goal.position)
 
     def measure(self, common: Common) -> PlaceState:
         place = self.sim.object_pos(self.goal.object).tolist()
-        goal_m, way_m = math.dist(place, self.goal.position), self._way(self.sim, place, self.goal.position)
+        goal_m, way_m = math.dist(place, self.goal.position), self._way(place, self.goal.position)
         before = self._state if self.steps else None
         let_go = before is not None and (before.let_go or before.held == "")
         return PlaceState(*common, target=self.goal.object, goal_m=goal_m, way_m=way_m, let_go=let_go)
 
     def _begin(self, start: Start) -> None:
         super()._begin(start)
-        scene, goal = self.sim.scene, start.goal
-        receptacle = scene.receptacle(start.episode.target(goal.object).goal_receptacle)
-        self._way = Approach(scene, start.episode.joints, receptacle, goal.position, self.base_movement)
+        target = start.episode.target(start.goal.object)
+        self._way = HandPath(self.sim.scene.receptacle(target.goal_receptacle))
 
     def rewards(self, was: PlaceState, now: PlaceState) -> dict[str, float]:
         return {
