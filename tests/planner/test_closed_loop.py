@@ -109,6 +109,7 @@ def test_the_same_episode_is_played_the_same_way() -> None:
         ("object moved by 0.5 m", "oracle", 0),
         ("wrong object in hand", "oracle", 1),
         ("wrong object in hand", "sensed", 1),
+        ("robot pushed aside", "sensed", 0),
     ],
 )
 def test_what_goes_wrong_is_put_right(play: Any, fault: str, state: str, least: int) -> None:
