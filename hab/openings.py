@@ -74,6 +74,12 @@ def world_to_link(articulation: Articulation, position: float, point: Sequence[f
     return float(local[0]), float(local[1]), float(point[2]) - articulation.pos[2]
 
 
+def free_edge(door: Articulation) -> Vec3:
+    """Return a door's free edge at its handle's height, in the link frame (m)."""
+    panel = max(door.geoms, key=lambda geom: geom.size[1])
+    return panel.pos[0], math.copysign(panel.size[1], -door.anchor[1]), door.handle_pos[2]
+
+
 def handle_at(articulation: Articulation, position: float) -> Vec3:
     """Return the centre of the handle in the world (m)."""
     return link_to_world(articulation, position, articulation.handle_pos)

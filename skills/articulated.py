@@ -26,6 +26,7 @@ from hab.measures import (
 )
 from hab.openings import (
     against_wall,
+    free_edge,
     grid_with_openings,
     handle_at,
     opened_position,
@@ -305,17 +306,18 @@ def handle_reward(was: ArticulatedState, now: ArticulatedState) -> float:
     """Reward coming nearer to the handle until it is held, or to where the hand pushes a door that is ajar."""
     if now.reached or now.held:
         return 0.0
-    if was.edge_m is not None and now.edge_m is not None:
-        return EDGE_REWARD * (was.edge_m - now.edge_m)
-    return HANDLE_REWARD * (was.handle_m - now.handle_m) if was.edge_m is now.edge_m else 0.0
+    if was.edge_m is None and now.edge_m is None:
+        return HANDLE_REWARD * (was.handle_m - now.handle_m)
+    if was.edge_m is None or now.edge_m is None:
+        return 0.0
+    return EDGE_REWARD * (was.edge_m - now.edge_m)
 
 
 def way_behind(door: Articulation, position: float, hand: Sequence[float]) -> float:
     """Return how far (m, along the floor) a hand at a point of the world has to go round a door's free edge, at joint
     position `position`, to where it pushes the door from within."""
-    x, y, _ = world_to_link(door, position, hand)
-    panel = max(door.geoms, key=lambda geom: geom.size[1])
-    beyond = math.copysign(1.0, -door.anchor[1]) * y - panel.size[1]
+    (x, y, _), (_, edge, _) = world_to_link(door, position, hand), free_edge(door)
+    beyond = math.copysign(1.0, edge) * (y - edge)
     straight = math.hypot(x + BEHIND_EDGE_M, beyond)
     if x <= 0.0 or beyond * BEHIND_EDGE_M >= BESIDE_EDGE_M * (x + BEHIND_EDGE_M):
         return straight

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hab.arm import ArmPose, cup_pose, forward, solve
-from hab.openings import link_to_world
-from hab.scene import Articulation
+from hab.openings import free_edge, link_to_world
 from hab.simulator import Simulator
 from skills.oracle.hand import in_base
 from skills.oracle.motion import Motion, Script
@@ -63,7 +62,7 @@ def sweep(motion: Motion, name: str, until: float, base_movement: bool, timeout:
     for _ in range(timeout):
         if sign * (sim.joint_pos(name) - until) > 0.0:
             break
-        edge, hand = free_edge(sim, name), forward(sim.arm)
+        edge, hand = edge_now(sim, name), forward(sim.arm)
         side = sign * edge.side
         # How far the hand has still to go to meet the edge, along the floor.
         beside = side * math.remainder(edge.azimuth - hand.azimuth, math.tau) * edge.radius
@@ -101,17 +100,11 @@ def turn_ahead(motion: Motion, height: float, timeout: int = 300) -> Script:
         yield motion.action()
 
 
-def free_edge(sim: Simulator, name: str) -> _Edge:
+def edge_now(sim: Simulator, name: str) -> _Edge:
     """Return where a door's free edge is for the arm."""
     a = sim.scene.articulation(name)
-    at = cup_pose(in_base(sim, np.asarray(link_to_world(a, sim.joint_pos(name), _edge_of(a)))), 0.0)
+    at = cup_pose(in_base(sim, np.asarray(link_to_world(a, sim.joint_pos(name), free_edge(a)))), 0.0)
     return _Edge(at.azimuth, at.radius, -math.copysign(1.0, a.axis[2]))
-
-
-def _edge_of(a: Articulation) -> tuple[float, float, float]:
-    """Return a door's free edge at its handle's height, in the link's frame."""
-    panel = max(a.geoms, key=lambda geom: geom.size[1])
-    return panel.pos[0], math.copysign(panel.size[1], -a.anchor[1]), a.handle_pos[2]
 
 
 def _send(motion: Motion, hand: ArmPose, azimuth: float, radius: float, height: float) -> None:
