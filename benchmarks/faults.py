@@ -21,7 +21,7 @@ from eval.statistics import wilson
 from hab.episodes import holds, make_episode
 from hab.measures import object_placed
 from hab.mujoco.simulator import MujocoSimulator
-from hab.openings import drawn_out, rotated
+from hab.openings import drawn_out
 from hab.scenario_env import MAX_STEPS
 from planner.agent import Agent, chain_limits, load_policies, play_episode
 from planner.closed_loop import NOT_EXPECTED
@@ -61,12 +61,9 @@ def robot_pushed_aside(sim: MujocoSimulator, step: PlanStep) -> None:
     rng = np.random.default_rng(sim.steps)
     free = (sim.nav.sample(rng) for _ in range(1000))
     x, y = next(place for place in free if sim.nav.tall_clearance[sim.nav.cell(*place)] > ROOM_M)
-    held, before = sim._object_qpos[sim.held], sim.base
-    away, turn = rotated(-before[2], sim.object_pos(sim.held)[:2] - before[:2]), np.zeros(4)
-    mujoco.mju_axisAngle2Quat(turn, np.array([0.0, 0.0, 1.0]), -float(before[2]))
-    sim.data.qpos[sim._base_qpos] = (x, y, 0.0)
-    sim.data.qpos[held : held + 2] = (x, y) + away
-    mujoco.mju_mulQuat(sim.data.qpos[held + 3 : held + 7], turn, sim.data.qpos[held + 3 : held + 7].copy())
+    held, (x0, y0, yaw) = sim._object_qpos[sim.held], sim.base
+    sim.data.qpos[sim._base_qpos] = (x, y, yaw)
+    sim.data.qpos[held : held + 2] += (x - x0, y - y0)
     mujoco.mj_forward(sim.model, sim.data)
 
 

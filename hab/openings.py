@@ -87,11 +87,11 @@ def handle_at(articulation: Articulation, position: float) -> Vec3:
 
 def joint_of(articulation: Articulation, hand: Vec3) -> float:
     """Return the position (m or rad) of a joint whose handle is where the hand is (m, world)."""
-    local = rotated(-articulation.yaw, np.asarray(hand[:2]) - np.asarray(articulation.pos[:2]))
+    x, y, _ = world_to_link(articulation, 0.0, hand)
     if articulation.kind != "fridge":
-        return max(0.0, float(local[0]) - articulation.handle_pos[0])
+        return max(0.0, x - articulation.handle_pos[0])
     anchor = np.asarray(articulation.anchor[:2])
-    shut, now = np.asarray(articulation.handle_pos[:2]) - anchor, local - anchor
+    shut, now = np.asarray(articulation.handle_pos[:2]) - anchor, (x, y) - anchor
     turned = math.atan2(now[1], now[0]) - math.atan2(shut[1], shut[0])
     return max(0.0, math.remainder(turned, math.tau) * math.copysign(1.0, articulation.axis[2]))
 

@@ -37,7 +37,7 @@ from hab.openings import (
 from hab.scene import DRAWER_OPEN_M, FRIDGE_OPEN_RAD, Articulation, Scene
 from hab.sensors import RobotPose
 from hab.simulator import Simulator
-from skills.oracle.articulated import OracleClose, OracleOpen
+from skills.oracle.articulated import AJAR_RAD, OracleClose, OracleOpen
 from skills.skill import Goal, Progress
 from skills.starts import (
     FIXED_YAW_MAX_RAD,
@@ -57,9 +57,8 @@ GRASP_REWARD = WRONG_HANDLE_PEN = 5.0
 REACHED_REWARD = 5.0
 HANDLE_REWARD = 1.0
 EDGE_REWARD = 10.0
-"""Per metre of the hand's way round a door's free edge: without base movement, once the door is ajar (`AJAR_RAD`)."""
-AJAR_RAD = 0.3
-"""A standing robot's arm draws the door a little farther than this, and pushes it on from within."""
+"""Per metre of the hand's way round a door's free edge: without base movement, once the door is ajar (`AJAR_RAD`), from
+where that is pushed on from within."""
 BESIDE_EDGE_M, BEHIND_EDGE_M = 0.15, 0.14
 """The hand gets so far past the edge on its way in, and pushes from so far behind it."""
 SPAWN_REGION_SCALE = 0.2
