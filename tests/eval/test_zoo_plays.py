@@ -34,6 +34,7 @@ STARTS = {
     "open_cabinet_nonav_laser": (1, 3, 5),
     "close_cabinet_nav_laser": (4, 1, 8),
     "close_cabinet_nonav_laser": (2, 8, 9),
+    "open_fridge_nonav_laser": (13, 4, 5),
     "close_fridge_nonav_laser": (6, 1, 0),
     "pick_nav_depth": (8, 1, 11),
     "pick_nonav_depth": (12, 7, 11),
