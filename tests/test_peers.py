@@ -74,6 +74,7 @@ def test_our_training_is_measured(tmp_path: Path) -> None:
     assert 0.0 < found.sps < 1e5 and 0.0 < found.max_sps < 1e5
     assert 50.0 < found.memory_mb < 2e4
     assert found.cpu_s_per_million > 50.0
+    assert found.measuring > 0.0
 
 
 def test_when_a_success_was_reached(tmp_path: Path) -> None:
@@ -84,6 +85,8 @@ def test_when_a_success_was_reached(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
     assert run.reached(*run.table(tmp_path), 0.8) == (pytest.approx(129 / 60.0), 1300)
     assert run.reached(*run.table(tmp_path), 1.0) == (pytest.approx(149 / 60.0), 1500)
+    curve = run.curve(*run.table(tmp_path))  # at the ends of minutes, of the last 100 episodes
+    assert curve == [(1.0, 600, pytest.approx(10 / 60)), (2.0, 1200, 0.7), (3.0, 1800, 1.0)]
     (tmp_path / "a.txt").write_text("\n".join(lines[:120]) + "\n")
     assert run.reached(*run.table(tmp_path), 0.8) is None
 

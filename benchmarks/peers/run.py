@@ -14,6 +14,7 @@ a million steps.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -23,7 +24,7 @@ import tempfile
 import threading
 import time
 import venv
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,8 @@ STEPS = {"synthetic": 25_000, "pick": 100_000, "open_fridge": 150_000, "pick_dep
 STEPS |= {"learn_pick": 3_000_000, "learn_open_fridge": 3_000_000}
 LOOK_EVERY_S = 15.0
 """A training that ends with its success is looked at so often."""
+WATCH_EVERY_S, MEMORY_TICKS = 1.0, 10
+"""Processor time is read so often, memory every so many of these times: of dozens of processes that takes a while."""
 TORCH = "torch==2.13.0"
 
 
@@ -57,6 +60,10 @@ class Run:
     until_steps: int | None
     memory_mb: float
     cpu_s_per_million: float
+    curve: list[tuple[float, int, float]]
+    """Each minute: minutes, steps, success of the last 100 episodes."""
+    measuring: float = 0.0
+    """Share of a core that watching took, which the system did not have."""
 
 
 def python_of(peer: str, folder: Path) -> Path:
@@ -85,6 +92,7 @@ def measure(
         process = subprocess.Popen(command, env=variables, stdout=said, stderr=said, start_new_session=True, cwd=notes)
         watch = Watch(process.pid)
         watch.start()
+        begun_s, spent_s = time.monotonic(), time.process_time()
         try:
             code = _wait(process, Path(notes), limit_s, success if task.startswith("learn_") else None)
         finally:
@@ -94,7 +102,9 @@ def measure(
         if code != 0:
             said.seek(0)
             raise RuntimeError(f"{peer} on {task} ended with {code}: {said.read()[-3000:].decode(errors='replace')}")
-        return read(Path(notes), success, watch, steps + -steps % of(task).steps, of(task))
+        measuring = (time.process_time() - spent_s) / (time.monotonic() - begun_s)
+        found = read(Path(notes), success, watch, steps + -steps % of(task).steps, of(task))
+        return replace(found, measuring=measuring)
 
 
 def _wait(process: subprocess.Popen[bytes], notes: Path, limit_s: float | None, success: float | None) -> int:
@@ -124,7 +134,9 @@ class Watch(threading.Thread):
         return sum(self._cpu.values())
 
     def run(self) -> None:
-        while not self.done.wait(0.5):
+        for tick in itertools.count():
+            if self.done.wait(WATCH_EVERY_S):
+                return
             held = 0
             try:
                 tree = [self._root, *self._root.children(recursive=True)]
@@ -134,7 +146,8 @@ class Watch(threading.Thread):
                 try:
                     times = process.cpu_times()
                     self._cpu[process.pid, process.create_time()] = times.user + times.system
-                    held += process.memory_full_info().pss
+                    if tick % MEMORY_TICKS == 0:
+                        held += process.memory_full_info().pss
                 except (psutil.NoSuchProcess, psutil.AccessDenied):
                     continue
             self.peak_bytes = max(self.peak_bytes, held)
@@ -155,6 +168,18 @@ def table(notes: Path) -> tuple[np.ndarray, np.ndarray]:
         total[i] = (total[i - 1] if i else 0.0) + made - last.get(number, 0.0)
         last[number] = made
     return noted, total
+
+
+def curve(noted: np.ndarray, total: np.ndarray) -> list[tuple[float, int, float]]:
+    """Return what was made and won by the end of each minute; see `Run.curve`."""
+    ended = np.flatnonzero(~np.isnan(noted[:, 3]))
+    minutes = (noted[:, 0] - noted[0, 0]) / 60.0
+    points = []
+    for minute in range(1, int(minutes[-1]) + 1):
+        row = int(np.searchsorted(minutes, minute))
+        last = ended[ended < row][-100:]
+        points.append((float(minute), int(total[row - 1]), float(noted[last, 3].mean()) if len(last) else 0.0))
+    return points
 
 
 def reached(noted: np.ndarray, total: np.ndarray, success: float) -> tuple[float, int] | None:
@@ -200,7 +225,17 @@ def read(notes: Path, success: float, watch: Watch, learnt: int, settings: Setti
         steps,
         watch.peak_bytes / 2**20,
         watch.cpu_s / min(total[-1], learnt) * 1e6,
+        curve(noted, total),
     )
+
+
+def described(run: Run) -> str:
+    """Return what a run did in a line."""
+    line = f"{run.steps:,} steps in {run.seconds:.0f} s, {run.sps:,.0f} steps/s, success {run.success:.2f} at the end"
+    line += f" (measuring took {run.measuring:.0%} of a core)"
+    if run.until_min is None or run.until_steps is None:
+        return line
+    return f"{line}, as much as was asked for after {run.until_min:.1f} min and {run.until_steps:,} steps"
 
 
 def report(task: str, runs: dict[str, list[Run]]) -> None:
@@ -258,14 +293,14 @@ def main() -> None:
                     print(f"{task}, {peer}: no figures: {error}", flush=True)
                     continue
                 runs[peer].append(run)
-                print(f"{task}, {peer}: {run.steps:,} steps in {run.seconds:.0f} s, {run.sps:,.0f} steps/s", flush=True)
+                print(f"{task}, {peer}: {described(run)}", flush=True)
+                found[task] = runs
+                if options.json:
+                    rows = {t: {p: [asdict(r) for r in done] for p, done in by.items()} for t, by in found.items()}
+                    options.json.write_text(json.dumps(rows, indent=1) + "\n")
         if measured := {peer: done for peer, done in runs.items() if done}:
             report(task, measured)
         sys.stdout.flush()
-        found[task] = runs
-        if options.json:
-            rows = {t: {p: [asdict(r) for r in done] for p, done in by.items()} for t, by in found.items()}
-            options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

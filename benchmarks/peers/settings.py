@@ -50,7 +50,7 @@ class Settings:
 SPEED = Settings()
 LEARNING = Settings(
     num_envs=32, rollout=256, sequence=64, epochs=4, mini_batches=8, learning_rate=3e-4, entropy_coef=1e-4,
-    max_grad_norm=1.0, hidden=256, lstm=256, normalize=True,
+    max_grad_norm=1.0, hidden=256, lstm=256, normalize=True, learner_threads=2,
 )  # fmt: skip
 """As `configs/train/small.yaml`, as far as all can follow: one network for actor and critic, which is told nothing
 else, one deviation, one rate of learning that stays as it is, no practice of what failed."""
