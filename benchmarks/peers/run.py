@@ -7,8 +7,8 @@ sps: environment steps by time, from the moment that each environment has made a
 counted) to the end; those beyond the steps that were asked for are not counted, as nobody learns from them. max_sps: of
 the fastest tenth of the steps, or two rollouts if that is more. success, return: of the last fifth of the steps'
 episodes. until: minutes and steps of training until 100 episodes in a row had --success among them (tasks whose name
-begins with learn_ end there); memory: the most that all processes held at once (PSS); cpu: seconds of all processes for
-a million steps.
+begins with learn_ end there); memory: the most that all processes held at once (PSS, every ten seconds);
+cpu: seconds of all processes for a million steps.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def main() -> None:
     print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores")
     found: dict[str, dict[str, list[Run]]] = {}
     for task in options.tasks:
-        runs: dict[str, list[Run]] = {peer: [] for peer in pythons}
+        runs = found[task] = {peer: [] for peer in pythons}
         for turn in range(options.rounds):
             for peer in [*runs][turn % len(runs) :] + [*runs][: turn % len(runs)]:
                 steps = options.steps or STEPS[task]
@@ -294,7 +294,6 @@ def main() -> None:
                     continue
                 runs[peer].append(run)
                 print(f"{task}, {peer}: {described(run)}", flush=True)
-                found[task] = runs
                 if options.json:
                     rows = {t: {p: [asdict(r) for r in done] for p, done in by.items()} for t, by in found.items()}
                     options.json.write_text(json.dumps(rows, indent=1) + "\n")
