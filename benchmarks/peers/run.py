@@ -272,6 +272,7 @@ def main() -> None:
     parser.add_argument("--habitat-python", type=Path, metavar="PYTHON", help="measure habitat-baselines' VER with it")
     parser.add_argument("--steps", type=int, help="of each run; otherwise as many as takes minutes, by task")
     parser.add_argument("--rounds", type=int, default=1, help="turns of each system on each task, with other seeds")
+    parser.add_argument("--seed", type=int, default=0, help="of the first turn; each later one has the next")
     parser.add_argument("--limit-s", type=float, help="end a run that takes longer; its figures are of what it did")
     parser.add_argument("--success", type=float, default=0.5)
     parser.add_argument("--venvs", type=Path, default=Path.home() / ".cache" / "tpsrl" / "peers")
@@ -288,7 +289,7 @@ def main() -> None:
             for peer in [*runs][turn % len(runs) :] + [*runs][: turn % len(runs)]:
                 steps = options.steps or STEPS[task]
                 try:
-                    run = measure(pythons[peer], peer, task, steps, turn, options.success, options.limit_s)
+                    run = measure(pythons[peer], peer, task, steps, options.seed + turn, options.success, options.limit_s)
                 except RuntimeError as error:
                     print(f"{task}, {peer}: no figures: {error}", flush=True)
                     continue
