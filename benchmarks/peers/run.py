@@ -170,9 +170,14 @@ def table(notes: Path) -> tuple[np.ndarray, np.ndarray]:
     return noted, total
 
 
+def episode_ends(noted: np.ndarray) -> np.ndarray:
+    """Return the rows of notes with which an episode ended."""
+    return np.flatnonzero(~np.isnan(noted[:, 3]))
+
+
 def curve(noted: np.ndarray, total: np.ndarray) -> list[tuple[float, int, float]]:
     """Return what was made and won by the end of each minute; see `Run.curve`."""
-    ended = np.flatnonzero(~np.isnan(noted[:, 3]))
+    ended = episode_ends(noted)
     minutes = (noted[:, 0] - noted[0, 0]) / 60.0
     points = []
     for minute in range(1, int(minutes[-1]) + 1):
@@ -184,7 +189,7 @@ def curve(noted: np.ndarray, total: np.ndarray) -> list[tuple[float, int, float]
 
 def reached(noted: np.ndarray, total: np.ndarray, success: float) -> tuple[float, int] | None:
     """Return after how many minutes and steps 100 episodes in a row had so much success among them, if they had."""
-    ended = np.flatnonzero(~np.isnan(noted[:, 3]))
+    ended = episode_ends(noted)
     if len(ended) < 100:
         return None
     share = np.convolve(noted[ended, 3], np.ones(100) / 100, mode="valid")
@@ -211,16 +216,17 @@ def read(notes: Path, success: float, watch: Watch, learnt: int, settings: Setti
     begins = np.flatnonzero((total >= total[first]) & (total + window <= total[first] + made))
     ends = np.searchsorted(total, total[begins] + window)
     best = ((total[ends] - total[begins]) / np.maximum(at[ends] - at[begins], 1e-9)).max()
-    late = ~np.isnan(noted[:, 3]) & (total >= 0.8 * total[-1])
+    ended = episode_ends(noted)
+    late = ended[total[ended] >= 0.8 * total[-1]]
     minutes, steps = reached(noted, total, success) or (None, None)
     return Run(
         int(total[-1]),
         float(at[-1] - at[0]),
         float(made / seconds),
         float(best),
-        int(late.sum()),
-        float(noted[late, 3].mean()) if late.any() else float("nan"),
-        float(noted[late, 4].mean()) if late.any() else float("nan"),
+        len(late),
+        float(noted[late, 3].mean()) if len(late) else float("nan"),
+        float(noted[late, 4].mean()) if len(late) else float("nan"),
         minutes,
         steps,
         watch.peak_bytes / 2**20,
@@ -287,9 +293,9 @@ def main() -> None:
         runs = found[task] = {peer: [] for peer in pythons}
         for turn in range(options.rounds):
             for peer in [*runs][turn % len(runs) :] + [*runs][: turn % len(runs)]:
-                steps = options.steps or STEPS[task]
+                steps, seed = options.steps or STEPS[task], options.seed + turn
                 try:
-                    run = measure(pythons[peer], peer, task, steps, options.seed + turn, options.success, options.limit_s)
+                    run = measure(pythons[peer], peer, task, steps, seed, options.success, options.limit_s)
                 except RuntimeError as error:
                     print(f"{task}, {peer}: no figures: {error}", flush=True)
                     continue
