@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.evaluate import EpisodeResult, Evaluation, Request, evaluate
-from eval.records import RecordsError, check_settings
+from eval.records import RecordsError, check_settings, code_digest
 from planner.agent import Agent, weights_of
 
 
@@ -113,8 +113,9 @@ def ablate(
 
 
 def _check_settings(request: Request, cells: Sequence[Cell], skills: str, folder: Path) -> None:
-    """Make sure that a folder's records, if there are any, are of the same episodes and the same policies."""
+    """Make sure that a folder's records, if there are any, are of the same episodes, policies and code."""
     wanted = {key: value for key, value in asdict(request).items() if key not in ("agent", "episodes")}
+    wanted["code"] = code_digest()
     weights: dict[str, Path] = {}
     for cell in cells:
         weights |= weights_of(cell.agent(skills), request.name, request.obs)

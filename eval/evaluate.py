@@ -84,6 +84,8 @@ class EpisodeResult:
     """One row per skill call."""
     kinds: list[str] = field(default_factory=list)
     """Of objects and furniture that the episode is about (`hab.episodes.asked_kinds`)."""
+    succeeded_after: int | None = None
+    """Control steps at the end of the call that made it a success; None: it was none."""
 
     @property
     def asks_for_unseen(self) -> bool:
@@ -173,6 +175,7 @@ def _run_scenario(request: Request, index: int) -> EpisodeResult:
         result.steps,
         result.trace_rows(),
         kinds,
+        result.succeeded_after,
     )
 
 
@@ -202,9 +205,8 @@ def _run_skill(request: Request, index: int) -> EpisodeResult:
     finally:
         env.close()
     success = row.outcome == "success"
-    return EpisodeResult(
-        index, scene, success, [], "" if success else skill, row.reason, row.end_step, [asdict(row)], kinds
-    )
+    blamed, after = ("", row.end_step) if success else (skill, None)
+    return EpisodeResult(index, scene, success, [], blamed, row.reason, row.end_step, [asdict(row)], kinds, after)
 
 
 def _goal_kinds(scene: Scene, episode: Episode, goal: Goal) -> list[str]:

@@ -127,7 +127,8 @@ def _success_over_steps(evaluation: Evaluation) -> list[list[float]]:
     if request.name not in SCENARIOS:
         return []
     marks = range(STEPS_APART, request.episode_steps + 1, STEPS_APART)
-    return [[n, _rate(sum(r.success and r.steps <= n for r in results), len(results))] for n in marks]
+    after = [r.succeeded_after for r in results if r.succeeded_after is not None]
+    return [[n, _rate(sum(steps <= n for steps in after), len(results))] for n in marks]
 
 
 def _interaction_counts(evaluation: Evaluation) -> list[tuple[str, int]]:

@@ -34,10 +34,11 @@ class ForceSum:
 
     def __init__(self, sim: Simulator) -> None:
         self._sim, self._last_n = sim, sim.force_n
-        self.total_n = 0.0
+        self.total_n = self.most_n = 0.0
 
     def update(self) -> float:
         """Read the force after a control step; return by how much it rose (N), if by enough to count."""
+        self.most_n = max(self.most_n, self._sim.force_n)
         rise = self._sim.force_n - self._last_n
         if 0.0 <= rise <= FORCE_STEP_N:
             return 0.0
@@ -47,8 +48,8 @@ class ForceSum:
         return added
 
     def too_much(self, sum_max_n: float) -> bool:
-        """Whether the robot is pressed too hard: at once, or in all its rises, which may add up to `sum_max_n`."""
-        return self._sim.force_n > FORCE_MAX_N or self.total_n > sum_max_n
+        """Whether the robot has been pressed too hard: once, or in all rises, which may add up to `sum_max_n`."""
+        return self.most_n > FORCE_MAX_N or self.total_n > sum_max_n
 
 
 def base_to_world(sim: Simulator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

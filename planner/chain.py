@@ -92,6 +92,8 @@ class ChainResult:
     interactions: list[bool]
     """Cumulative: interaction i is true only if all before it are."""
     steps: int = 0
+    succeeded_after: int | None = None
+    """Steps at the end of the call with which the last interaction was done; the closed loop may go on to look."""
     failed_skill: str = ""
     """The first skill call that did not do its job in the stage that was missed; "" on success."""
     reason: str = ""
@@ -176,7 +178,9 @@ def run_chain(
         if stage + 1 < len(plan):
             chain.reset_arm(stage)
 
-    if not result.success:
+    if result.success:
+        result.succeeded_after = result.steps
+    else:
         result.failed_skill, result.reason = first_failure(result.trace)
     return result
 
@@ -276,7 +280,8 @@ class Player:
                 self._told = at
                 policy.tell(goal)
             if way_out is not None and way_out.is_needed():
-                self.play_script(stage, way_out.back())
+                if not self.play_script(stage, way_out.back()):
+                    return False, progress.grasped
                 self.avoid_the_way()
                 begin()
                 continue
@@ -409,14 +414,12 @@ def explain(sim: Simulator, episode: Episode, step: PlanStep) -> str:
             return "holds the wrong thing"
         if not sim.held:
             return "holds nothing"
-        return "an earlier object was moved" if not _interaction_holds(sim, episode, step) else "arm not at rest"
+        return "an earlier object was moved"
     if step.skill in ("place", "rearrange"):
         if sim.held:
             return "did not let go" if sim.held == step.goal.object else "holds the wrong thing"
-        target = episode.target(step.goal.object)
-        if not object_placed(sim, target):
-            return "object is not at its goal"
-        return "an earlier object was moved" if not _interaction_holds(sim, episode, step) else "arm not at rest"
+        is_there = object_placed(sim, episode.target(step.goal.object))
+        return "an earlier object was moved" if is_there else "object is not at its goal"
     return "not far enough" if not sim.held else "did not let go of the handle"
 
 

@@ -31,8 +31,8 @@ NO_PLAN, OUT_OF_TIME = "no plan is left", "episode's step limit"
 ROUND_M, ROUND_RAD = 1.0, (0.5 * math.pi, -0.5 * math.pi, math.pi)
 LOOKS = 2
 """So often it is looked whether an object is where it belongs; then that is believed."""
-SCRIPT_TRIES = 3
-"""A recovery that has not helped so often in a row is taken to be as good as it gets."""
+VAIN_TUCKS = 3
+"""An arm that has not come to rest so often in a row is worked with as it is."""
 
 
 class ClosedLoop:
@@ -60,7 +60,7 @@ class ClosedLoop:
         self.targets = {object_name(t): t for t in episode.targets}
         """… and what has been taken by mistake, and goes back to where it was."""
         self.attempts: dict[str, int] = {}
-        self.useless: dict[str, int] = dict.fromkeys(RECOVERY, 0)
+        self.vain_tucks = 0
         self.looks: dict[str, int] = {}
         """By object, how often it was looked after; … and how many plans were made for that."""
         self.plans_to_look = 0
@@ -80,10 +80,10 @@ class ClosedLoop:
                     break
                 plan = found
             action = plan.pop(0)
-            expected = _state_of_things(self.planner.expected(self._atoms(), action))
-            self._call(action, expected, why)
+            expected = self._call(action, why)
             why = "as planned"
-            if _state_of_things(self.state.atoms) != expected:
+            # An arm that has not come to rest is brought there anew once a call of a skill is over.
+            if _state_of_things(self._atoms()) != expected:
                 plan, why = [], NOT_EXPECTED
         self._count()
         if not self.result.success and not self.result.reason:
@@ -140,13 +140,16 @@ class ClosedLoop:
         self.planner = Replanner(known, self.sim.scene, failures)
 
     def _atoms(self) -> frozenset[Atom]:
-        """Return the believed facts; a recovery that keeps failing is given up."""
-        given_up = {("stuck", ROBOT)} if self.useless["back_off"] >= SCRIPT_TRIES else set()
-        given_up |= {("arm_out", ROBOT)} if self.useless["tuck"] >= SCRIPT_TRIES else set()
-        return self.state.atoms - given_up
+        """Return the believed facts, but for those that nothing more is done about."""
+        return self.state.atoms - self._given_up()
 
-    def _call(self, action: Action, expected: frozenset[Atom], why: str) -> None:
-        """Play one action of the plan and write its line of the trace."""
+    def _given_up(self) -> frozenset[Atom]:
+        return frozenset({("arm_out", ROBOT)} if self.vain_tucks >= VAIN_TUCKS else ())
+
+    def _call(self, action: Action, why: str) -> frozenset[Atom]:
+        """Play one action of the plan and write its line of the trace; return what was expected to come of it."""
+        given_up = self._given_up()
+        expected = _state_of_things(self.planner.expected(self.state.atoms - given_up, action))
         step = self._step(action)
         begun = self.player.begin(step)
         self.attempts[str(action)] = attempt = self.attempts.get(str(action), 0) + 1
@@ -165,7 +168,7 @@ class ClosedLoop:
             self.trail.begin()
             opened = (atom[1] for atom in self.state.atoms if atom[0] in ("opened_cab", "opened_fridge"))
             self.player.opened = frozenset(opened)
-            ended, _ = self.player.play(self.calls, step, self._given_up(step.skill))
+            ended, _ = self.player.play(self.calls, step, self._comes_to_nothing(step.skill))
             if step.skill == "navigate" and not ended:
                 self.player.avoid_the_way()
             if self.result.steps < self.limits.episode and not self.player.too_much_force():
@@ -173,7 +176,7 @@ class ClosedLoop:
                     self.player.let_go(self.calls)
                 self.player.reset_arm(self.calls)
         self.state.update(told, action.arguments, ended)
-        found = _state_of_things(self.state.atoms)
+        found = _state_of_things(self.state.atoms - given_up)
         as_expected = found == expected
         self._take_note(action, as_expected)
         self._count()
@@ -188,8 +191,9 @@ class ClosedLoop:
             begun, self.calls, step, outcome, reason, attempt=attempt, missing=missing, found=instead, why=why
         )
         self.calls += 1
+        return expected
 
-    def _given_up(self, skill: str) -> Callable[[], bool]:
+    def _comes_to_nothing(self, skill: str) -> Callable[[], bool]:
         """Return what tells, asked after each control step of a call that begins now, that it will come to nothing."""
         if skill == "navigate":
             return self.trail.stands_still
@@ -197,12 +201,12 @@ class ClosedLoop:
         return lambda: self.state.wrong_in_hand or (not self.player.skills.scripted and hand.too_long())
 
     def _take_note(self, action: Action, as_expected: bool) -> None:
-        """Count failures by object, and recoveries that have not helped."""
+        """Count failures by object, and how often in a row the arm has not come to rest."""
+        if action.name == "tuck":
+            self.vain_tucks = self.vain_tucks + 1 if ("arm_out", ROBOT) in self.state.atoms else 0
         if action.name in RECOVERY:
-            left = ("stuck", ROBOT) if action.name == "back_off" else ("arm_out", ROBOT)
-            self.useless[action.name] = self.useless[action.name] + 1 if left in self.state.atoms else 0
             return
-        self.useless = dict.fromkeys(RECOVERY, 0)
+        self.vain_tucks = 0
         about = next((a for a in action.arguments if a in self.targets), "")
         if about and not as_expected:
             self.planner.failures[about] = self.planner.failures.get(about, 0) + 1
@@ -246,7 +250,8 @@ class ClosedLoop:
         """Return a point of the floor beside a place, a quarter or half turn about it from where the robot stands, in
         turn."""
         x, y, _ = self.sim.base.tolist()
-        turn = ROUND_RAD[sum(name.startswith("(go_round") for name in self.attempts) % len(ROUND_RAD)]
+        rounds = sum(times for action, times in self.attempts.items() if action.startswith("(go_round"))
+        turn = ROUND_RAD[rounds % len(ROUND_RAD)]
         angle = math.atan2(y - place[1], x - place[0]) + turn
         return place[0] + ROUND_M * math.cos(angle), place[1] + ROUND_M * math.sin(angle), 0.0
 
@@ -266,6 +271,8 @@ class ClosedLoop:
             done[2 * k] = done[2 * k + 1] = True
         if held and count < len(placed):
             done[2 * count] = True
+        if self.result.success and self.result.succeeded_after is None:
+            self.result.succeeded_after = self.result.steps
 
     def _watching(self, on_step: OnStep | None) -> OnStep:
         def watch(call: int, action: object, done: Sequence[bool]) -> None:

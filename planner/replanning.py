@@ -68,8 +68,11 @@ class Replanner:
     def __post_init__(self) -> None:
         problem = parse(domain_text(DOMAIN_FILE), problem_pddl(self.episode, self.scene, DOMAIN))
         self._task = GroundedTask(problem)
+        # pddlpy grounds from sets: without an order of their own, which of several cheapest plans is found would hang
+        # on the process's hash seed.
+        self._task.actions.sort(key=lambda operator: str(_action(operator)))
         self._always = frozenset(("belongs", object_name(t), goal_name(t)) for t in self.episode.targets)
-        self.containers = [name for name, kind in problem.worldobjects().items() if kind in ("cab", "fridge")]
+        self.containers = sorted(name for name, kind in problem.worldobjects().items() if kind in ("cab", "fridge"))
         self._places: dict[str, Vec3] = {goal_name(t): t.goal_pos for t in self.episode.targets}
         self._places |= {name: handle_at(self.scene.articulation(name), 0.0) for name in self.containers}
         pairs = itertools.permutations(map(self.scene.articulation, self.containers), 2)
@@ -150,7 +153,7 @@ class _Search:
     def least(self, state: State) -> float:
         """Return what is still to be done at least: calls, each object's own way, and the shortest way to it."""
         atoms, at = state.atoms, self._at(state)
-        missing = [(goal[1], goal[2]) for goal in self.goals if goal[0] == "object_at" and goal not in atoms]
+        missing = [(goal[1], goal[2]) for goal in sorted(self.goals) if goal[0] == "object_at" and goal not in atoms]
         ends = [goal for _, goal in missing] + self.planner.containers
         steps, shut = 0.0, set[str]()
         for name, goal in missing:

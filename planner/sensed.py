@@ -158,6 +158,7 @@ class SensedState(CommonState):
             name = self._carried
             self._hold(name)
             self._taken(name)
+            self._met.pop(name, None)
         elif self._carried:
             self._let_go_of(self._carried)
         elif skill == "pick":
@@ -213,7 +214,8 @@ class SensedState(CommonState):
         super()._lies(name, place, placed, seen)
         self._fallen.pop(name, None)
         self._set(("lost", name), False)
-        self._missed = ""
+        if name == self._missed:
+            self._missed = ""
         if place[2] < LOWEST_M:
             self._fallen[name], self._surface_m[name] = 0, 0.0
             self._facts = {a for a in self._facts if a[:2] != ("in", name)}

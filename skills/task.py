@@ -348,7 +348,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         truncated = reason == "timeout"
         terminated = success or (reason != "" and not truncated)
         if reason:
-            self._sampler.failed(self.start.episode.index)
+            self._sampler.failed(self._index)
         info = self._info(self._state, success, reason, terms)
         return self.observation(), float(sum(terms.values())), terminated, truncated, info
 
@@ -396,6 +396,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
 
     def _lay_out(self, index: int) -> None:
         """Find start state `index` and put the simulator there: a pure function of skill, variant, split and index."""
+        self._index = index
         scene = load_scene(scene_seed(self.split, index))
         variant = [self.number, int(self.base_movement), split_number(self.split), index]
         # With recordings, the apartment says which kind it is (hab/sampler.py).
@@ -519,7 +520,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         return {
             "success": success,
             "reason": reason,
-            "index": self.start.episode.index,
+            "index": self._index,
             "num_steps": self.steps,
             "end_effector_to_rest_distance": now.rest_m,
             "robot_force": self.sim.force_n,

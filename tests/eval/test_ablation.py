@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from eval import records
 from eval.ablation import CELLS, Ablation, Cell, RecordsError, ablate
 from eval.ablation_page import page
 from eval.ablation_report import summarize, tables, to_csv, typical
@@ -71,6 +73,23 @@ def test_records_of_other_settings_are_refused(tmp_path: Path) -> None:
         with pytest.raises(RecordsError, match="name another folder with --out"):
             ablate(other, TWO[:1], "oracle", tmp_path, 1, Played())
     assert (tmp_path / "skillnav.jsonl").read_bytes() == kept
+
+
+def test_records_of_other_code_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = replace(SHORT, episodes=1, episode_steps=5)
+    ablate(request, TWO[:1], "oracle", tmp_path / "records", 1, Played())
+    root, code = Path(records.__file__).parents[1], tmp_path / "code"
+    for package in records.PLAYING:
+        shutil.copytree(root / package, code / package, ignore=shutil.ignore_patterns("zoo"))
+    monkeypatch.setattr(records, "__file__", str(code / "eval" / "records.py"))
+    records.code_digest.cache_clear()
+    ablate(request, TWO[:1], "oracle", tmp_path / "records", 1, Played())
+    (code / "planner" / "domain.pddl").write_text("")
+    records.code_digest.cache_clear()
+    with pytest.raises(RecordsError, match=r"code=.*name another folder with --out"):
+        ablate(request, TWO[:1], "oracle", tmp_path / "records", 1, Played())
+    monkeypatch.undo()
+    records.code_digest.cache_clear()
 
 
 def test_records_of_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from planner.agent import Agent
 def evaluation() -> Evaluation:
     row = {"stage": 1, "skill": "pick", "outcome": "timeout", "reason": "timeout"}
     results = [
-        EpisodeResult(0, 7, True, [True] * 4, "", "", 900, [], ["024_bowl", "table"]),
+        EpisodeResult(0, 7, True, [True] * 4, "", "", 1600, [], ["024_bowl", "table"], 900),
         EpisodeResult(1, 8, False, [True, False, False, False], "pick", "timeout", 812, [row], ["011_banana", "table"]),
     ]
     return Evaluation(Request("set_table", Agent(), episodes=2), results, 2.0, interrupted=False)
@@ -43,12 +43,12 @@ def test_json() -> None:
         "replan": None,
     }
     assert report["obs"] is None and report["episode_steps"] == 7500 and report["skill_steps"] == {}
-    # One of the two succeeds, in 900 steps.
+    # One of the two succeeds, in 900 steps, and looks after that for 700 more.
     assert report["success_over_steps"] == [[n, 0.5 if n >= 900 else 0.0] for n in range(750, 7501, 750)]
     assert [i["name"] for i in report["interactions"]] == ["pick 1", "place 1", "pick 2", "place 2"]
     assert [i["success"] for i in report["interactions"]] == [1.0, 0.5, 0.5, 0.5]
     assert report["success"] == 0.5 and report["success_ci95"] == report["interactions"][1]["ci95"]
-    assert (report["steps"], report["seconds"]) == (1712, 2.0)
+    assert (report["steps"], report["seconds"]) == (2412, 2.0)
     assert report["episode_results"][1] == {
         "index": 1,
         "scene": 8,
@@ -58,6 +58,7 @@ def test_json() -> None:
         "reason": "timeout",
         "steps": 812,
         "kinds": ["011_banana", "table"],
+        "succeeded_after": None,
         "asks_for_unseen": True,
     }
 

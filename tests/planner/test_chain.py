@@ -466,6 +466,19 @@ def test_navigate_backs_out_where_it_gets_nowhere_and_is_told_its_target_anew(sc
     assert min(backwards) < -0.2 and np.array_equal(sim.base, begun)
 
 
+def test_a_blow_on_the_way_back_ends_the_episode() -> None:
+    """Of Navigate's way back, and though nothing presses the robot any more."""
+    sim, episode, step = far_from_a_goal()
+
+    def step_and_strike(action: Action) -> None:
+        FakeSim.step(sim, action)
+        sim.force_n = 10_001.0 if BASE in action and float(action[BASE][0]) < -0.2 else 0.0
+
+    sim.step = step_and_strike
+    result = run_chain(sim, episode, [step], navigating(Told(nothing)), Limits(1000, {"navigate": 400}), True)
+    assert result.trace[-1].reason == "excessive force" and result.steps < 400
+
+
 def test_behind_a_door_that_it_does_not_get_round_it_may_stop() -> None:
     """What is given up first is keeping it from stopping, and not the call."""
     sim, episode, step = before_an_open_fridge(False)
@@ -573,6 +586,22 @@ def test_the_arm_is_reset_between_skills_without_letting_go() -> None:
     assert result.success and 20 <= len(resets) // 2 <= 50
     assert all(a[GRIP][0] > 0 and np.abs(a[ARM]).max() <= 1 for a in resets)
     assert result.trace[2].start_step - result.trace[1].end_step == len(resets) // 2
+
+
+def test_a_blow_between_two_skills_ends_the_episode() -> None:
+    """While the arm goes to rest; the next skill begins with nothing pressing the robot."""
+
+    class Struck(FakeSim):
+        def step(self, action: Action) -> None:
+            super().step(action)
+            self.force_n = 10_001.0 if ARM in action else 0.0
+
+    def grasp_and_reach(sim: FakeSim, goal: Goal) -> None:
+        grasp(sim, goal)
+        sim.arm = REST_Q + 0.3
+
+    result, sim = run(Struck(), pick=Script(grasp_and_reach))
+    assert result.reason == "excessive force" and sum(ARM in action for action in sim.actions) == 1
 
 
 def test_on_step_sees_every_step() -> None:
@@ -688,6 +717,7 @@ def test_too_much_force_ends_the_episode(forces_n: list[float], steps: int) -> N
     """10,000 N at once, or rises that add up to 100,000 N: one that lasts has risen once."""
     result, _ = run(Pressed(forces_n))
     assert result.steps == steps and result.success == (steps == 48)
+    assert result.succeeded_after == (steps if result.success else None)
     if not result.success:
         assert result.reason == "excessive force" and result.trace[-1].outcome == "failed"
         assert result.trace[-1].end_step == steps

@@ -22,10 +22,11 @@ from hab.robot import REST_Q
 from hab.scenario_env import MAX_STEPS
 from hab.scene import Scene
 from hab.simulator import Simulator
-from planner import closed_loop
-from planner.agent import Agent, chain_limits, load_policies, play_episode
+from planner import closed_loop, replanning
+from planner.agent import Agent, chain_limits, load_policies, play_episode, skills_of
 from planner.chain import ChainResult
-from planner.problem import object_name
+from planner.closed_loop import VAIN_TUCKS, ClosedLoop
+from planner.problem import ROBOT, object_name
 from planner.recovery import (
     CAUGHT_ARM_STEPS,
     FREE_RAD,
@@ -98,9 +99,34 @@ def test_senses_tell_nothing_of_objects() -> None:
     assert told == {"holds", "base", "hand", "hand_axes", "arm_rests", "arm_off_rest", "shoulder_off_rest", "look"}
 
 
-def test_the_same_episode_is_played_the_same_way() -> None:
-    first, again = (run("set_table", 0, "sensed").trace_rows() for _ in range(2))
-    assert first == again
+class Sensors:
+    """All of a simulator that senses may read; what is held has no name."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self._sim = sim
+
+    def __getattr__(self, name: str) -> Any:
+        assert name in ("base", "arm", "ee_pos", "ee_mat", "head_look"), f"{name} is nothing that a robot senses"
+        return getattr(self._sim, name)
+
+    @property
+    def held(self) -> str:
+        return "something" if self._sim.held else ""
+
+
+def test_what_is_sensed_is_by_sensors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With which the episode goes the same way; and again."""
+
+    class Sensing(SensedState):
+        def __init__(self, sim: Simulator, episode: Episode, scene: Scene) -> None:
+            super().__init__(cast(Simulator, Sensors(sim)), episode, scene)
+
+    first = run("set_table", 0, "sensed")
+    monkeypatch.setattr(closed_loop, "SensedState", Sensing)
+    again = run("set_table", 0, "sensed")
+    assert first.trace_rows() == again.trace_rows()
+    last = next(row for row in reversed(first.trace) if row.skill == "place")
+    assert first.success and first.succeeded_after == last.end_step
 
 
 @pytest.mark.parametrize(
@@ -493,6 +519,58 @@ def test_an_arm_gets_to_rest_past_the_head(shoulder: tuple[float, float]) -> Non
 def test_what_holds_the_arm_off_its_rest_is_not_pressed_harder_and_harder() -> None:
     held_off = SimpleNamespace(arm=REST_Q + 0.05, arm_target=REST_Q, held="")
     assert not towards_rest(cast(Simulator, held_off))[ARM].any()
+
+
+def test_what_is_hard_is_gone_round_to_by_each_side_in_turn() -> None:
+    """However often the same thing is."""
+    agent, sim = Agent("oracle"), MujocoSimulator()
+    episode = make_episode("tidy_house", "train", 0)
+    sim.reset(episode)
+    skills = skills_of(agent, load_policies(agent, "tidy_house"))
+    loop = ClosedLoop(sim, episode, skills, chain_limits(MAX_STEPS, {}), "oracle")
+    name, asked = object_name(episode.targets[0]), list[int]()
+    place, (x, y, _) = loop.state.where[name], sim.base.tolist()
+    for times in range(4):
+        go_round = replanning.Action("go_round", (name,))
+        loop.attempts[str(go_round)] = times
+        at = loop._step(go_round).goal.position
+        turned = math.atan2(at[1] - place[1], at[0] - place[0]) - math.atan2(y - place[1], x - place[0])
+        asked.append(round(math.degrees(math.remainder(turned, math.tau))) % 360)
+    assert asked == [90, 270, 180, 90]
+    sim.close()
+
+
+def test_an_arm_that_is_never_at_rest_is_no_failure_of_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it has been brought there in vain, three times."""
+
+    class NeverAtRest(OracleState):
+        def update(self, skill: str, arguments: Sequence[str], ended: bool) -> None:
+            super().update(skill, arguments, ended)
+            self._facts.add(("arm_out", ROBOT))
+
+    monkeypatch.setattr(closed_loop, "OracleState", NeverAtRest)
+    agent, sim = Agent("oracle", replan="oracle"), MujocoSimulator()
+    episode, policies = make_episode("set_table", "train", 0), load_policies(agent, "set_table")
+    trace = play_episode(sim, episode, agent, policies, chain_limits(2000, {})).trace
+    sim.close()
+    tucked = [at for at, row in enumerate(trace) if row.skill == "tuck"]
+    later = [row for row in trace[tucked[VAIN_TUCKS - 1] :] if row.skill != "tuck"]
+    done = [row for row in later if row.outcome == "success"]
+    assert {row.skill for row in done} >= {"navigate", "open_cabinet"} and len(done) > len(later) / 2
+
+
+def test_what_pick_missed_is_looked_for_though_something_else_was_shoved(monkeypatch: pytest.MonkeyPatch) -> None:
+    episode, sim = make_episode("tidy_house", "train", 0), MujocoSimulator()
+    sim.reset(episode)
+    state, sought = SensedState(sim, episode, sim.scene), list[str]()
+    missed, other = (object_name(target) for target in episode.targets[:2])
+    x, y, z = state.where[other]
+    monkeypatch.setattr(state, "_look_about", lambda: state._lies(other, (x + 0.1, y, z), False))
+    monkeypatch.setattr(state, "_look_for_missed", sought.append)
+    state.begin("pick", (missed,))
+    state.update("pick", (missed,), True)
+    assert sought == [missed]
+    sim.close()
 
 
 def test_a_drive_that_stops_elsewhere_is_not_made_for_ever() -> None:

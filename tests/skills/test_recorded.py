@@ -42,6 +42,22 @@ def file(recorded: list[Recorded], tmp_path_factory: pytest.TempPathFactory) -> 
     return str(path)
 
 
+def test_what_failed_of_the_chain_is_tried_again_if_asked_for(file: str) -> None:
+    """The same recorded call, of several that the apartment has."""
+    env: Any = make_env("pick", "train", chain_starts=1.0, chain_states=file, retries=1.0).unwrapped
+    env.max_steps = 1
+    still = {part: np.zeros(space.shape, np.float32) for part, space in env.action_space.spaces.items()}
+    begun = []
+    for seed in range(6):
+        for again in (False, True):
+            info = env.reset(seed=None if again else seed)[1]
+            begun.append((info["index"], env.start.snapshot.positions.tolist(), env.goal.position))
+            assert env.step(still)[4]["reason"] == "timeout"
+        assert begun[-1] == begun[-2]
+    assert len({goal for _, _, goal in begun}) > 3
+    env.close()
+
+
 def test_every_call_of_the_chain_is_recorded(recorded: list[Recorded]) -> None:
     by_episode: dict[int, list[str]] = {}
     for call in recorded:
