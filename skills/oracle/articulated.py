@@ -26,7 +26,7 @@ from skills.oracle.motion import Motion, Script, Scripted
 from skills.oracle.navigate import BOARD_SLANT, follow, plan_route
 from skills.oracle.reach import REACH_STEP_M, Reach, backed_off, choose_reach
 from skills.oracle.servo import servo_to
-from skills.oracle.surroundings import grid_now
+from skills.oracle.surroundings import grid_now, room_behind
 from skills.skill import Goal
 
 HANDLE_PITCHES = {
@@ -308,7 +308,7 @@ def come_off(motion: Motion, name: str, base_movement: bool) -> Script:
     off = sim.ee_pos + turned(np.array([OFF_M, 0.0, 0.0]), outward(sim, name))
     pitch = motion.pose().pitch
     yield from motion.arm_line(motion.pose(), cup_pose(in_base(sim, off), pitch), step_m=0.01)
-    if not base_movement or room_behind(sim) < BACK_M - 0.05:
+    if not base_movement or room_behind(sim, BACK_M) < BACK_M - 0.05:
         pose = motion.pose()
         yield from motion.arm_line(pose, replace(pose, radius=max(0.55, pose.radius - FOLD_M)), step_m=0.01)
 
@@ -329,18 +329,9 @@ def fold_away(motion: Motion, base_movement: bool) -> Script:
     motion.arm_goal = resting_near(sim.arm_target)
     if base_movement:
         x, y, yaw = sim.base
-        room = room_behind(sim)
+        room = room_behind(sim, BACK_M)
         yield from motion.drive_line((x - room * math.cos(yaw), y - room * math.sin(yaw)), yaw, timeout=60)
     yield from motion.arm_to(resting_near(sim.arm_target))
-
-
-def room_behind(sim: Simulator) -> float:
-    """Return how far (m) the base can back out, up to `BACK_M`."""
-    x, y, yaw = sim.base
-    room, grid = 0.0, grid_now(sim)
-    while room < BACK_M and grid.is_free(x - (room + 0.1) * math.cos(yaw), y - (room + 0.1) * math.sin(yaw)):
-        room += 0.05
-    return room
 
 
 def face_edge(motion: Motion, name: str) -> Script:

@@ -11,7 +11,7 @@ from hab.arm import ArmPose, forward, resting_near, solve
 from hab.objects import is_object, object_model
 from skills.oracle.hand import cup_below
 from skills.oracle.motion import Motion, Script
-from skills.oracle.surroundings import depth_inside, grid_now, receptacle_at, way_out
+from skills.oracle.surroundings import depth_inside, receptacle_at, room_behind, way_out
 
 FOLD_BELOW_M = 0.80
 """After setting down lower than this the arm folds up while the base backs out; higher, it would sweep the object."""
@@ -46,12 +46,7 @@ def move_out(
         # place for so long: there the skill ends, and the chain lowers the arm.
         away = ARM_LENGTH_M + way_out(receptacle, position, yaw + math.pi)
         away -= math.hypot(position[0] - x, position[1] - y)
-        grid = grid_now(sim)
-        room = 0.0
-        while room < max(RETREAT_M, away) and grid.is_free(
-            x - (room + 0.1) * math.cos(yaw), y - (room + 0.1) * math.sin(yaw)
-        ):
-            room += 0.05
+        room = room_behind(sim, max(RETREAT_M, away))
         yield from motion.drive_line((x - room * math.cos(yaw), y - room * math.sin(yaw)), yaw)
         yield from motion.arm_to(resting_near(sim.arm_target))
         return

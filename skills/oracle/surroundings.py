@@ -30,6 +30,15 @@ def _grid_with(grid: NavGrid, boxes: tuple[OrientedBox, ...]) -> NavGrid:
     return grid.with_boxes(boxes) if boxes else grid
 
 
+def room_behind(sim: Simulator, most_m: float) -> float:
+    """Return how far (m) the base can back out, up to `most_m`."""
+    x, y, yaw = sim.base
+    room, grid = 0.0, grid_now(sim)
+    while room < most_m and grid.is_free(x - (room + 0.1) * math.cos(yaw), y - (room + 0.1) * math.sin(yaw)):
+        room += 0.05
+    return room
+
+
 def receptacle_at(sim: Simulator, position: Point) -> Receptacle:
     """Return the receptacle on or in which a position (m, world) lies."""
 
