@@ -5,16 +5,18 @@ The files are what a collection that was interrupted, or that gets more episodes
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from eval.evaluate import UNSTABLE, Request, cached_policies, cached_simulator, failure_of, gather
-from eval.records import check_settings
+from eval.records import RecordsError, check_settings
 from hab.actions import SIZES
 from hab.episodes import SCENARIOS, make_episode
 from hab.observation_sets import LASER
@@ -63,11 +65,16 @@ def file_of(folder: Path, number: int) -> Path:
 
 
 def held(folder: Path) -> list[Kept]:
-    """Return the episodes that a collection holds, in order."""
+    """Return the episodes that a collection holds, in order. Raises `RecordsError` if one's file cannot be read."""
     found = []
     for path in sorted((folder / EPISODES).glob("[0-9]*.npz")):
-        with np.load(path) as file:
-            found.append(Kept(int(path.stem), told_of(file["told"]), len(file["task"])))
+        try:
+            number = int(path.stem)
+            with np.load(path) as file:
+                found.append(Kept(number, told_of(file["told"]), len(file["task"])))
+        except (OSError, EOFError, ValueError, LookupError, TypeError, BadZipFile, zlib.error) as error:
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            raise RecordsError(f"{path}: is no episode of a collection ({said}); delete it") from error
     return found
 
 
@@ -75,7 +82,7 @@ def keep(played: Played, observe: str, folder: Path, number: int) -> Kept:
     """Replay what was played in its environment, and keep it. Raises `ReplayError`."""
     trajectory = replay(played, observe)
     trajectory.save(file_of(folder, number))
-    return Kept(number, played.told, len(trajectory.rewards))
+    return Kept(number, trajectory.played.told, len(trajectory.rewards))
 
 
 def _keep(request: Request, observe: str, folder: Path, index: int) -> Kept:

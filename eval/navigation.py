@@ -32,6 +32,11 @@ class EpisodeResult:
         return bool(self.measures.get("success", 0.0))
 
 
+def noise_seed(seed: int, index: int) -> int:
+    """Return what an episode's environment is seeded with: episodes of one noise would not be independent."""
+    return int(np.random.SeedSequence((seed, index)).generate_state(1, np.uint64)[0])
+
+
 def evaluate_navigation(
     task: str,
     options: dict[str, Any],
@@ -57,7 +62,7 @@ def evaluate_navigation(
         if index is None:
             observations.pop(place, None)
             return
-        observations[place], _ = envs[place].reset(seed=seed, options={"index": index})
+        observations[place], _ = envs[place].reset(seed=noise_seed(seed, index), options={"index": index})
         returns[place] = 0.0
         if navigator is not None:
             navigator.begin(place, np.random.default_rng((seed, index)))

@@ -36,6 +36,8 @@ def check_settings(folder: Path, wanted: Mapping[str, Any], weights: Mapping[str
             said = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise RecordsError(f"{path}: is no JSON ({error}); delete it, or name another folder") from error
+        if not isinstance(said, dict):
+            raise RecordsError(f"{path}: holds no settings; delete it, or name another folder")
     digests = dict(said.get("weights", {}))
     for name, file in weights.items():
         digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]

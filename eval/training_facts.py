@@ -75,10 +75,14 @@ def training_facts(run: Path) -> dict[str, Any]:
     """Return with what commands, when, where and how long a run was trained. Raises `CardError`."""
     rows = _scalars(run)
     try:
-        sessions = json.loads((run / "run.json").read_text(encoding="utf-8"))["sessions"]
-        last = sessions[-1]
-    except (OSError, ValueError, LookupError) as error:
-        raise CardError(f"{run / 'run.json'}: cannot be read ({' '.join(str(error).split())})") from error
+        return _facts(rows, json.loads((run / "run.json").read_text(encoding="utf-8"))["sessions"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CardError(f"{run}: its run.json or scalars.jsonl is not as training writes it ({said})") from error
+
+
+def _facts(rows: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> dict[str, Any]:
+    last = sessions[-1]
     steps, seconds = int(rows[-1]["steps"]), float(rows[-1]["seconds"])
     git = last["git"]
     return {

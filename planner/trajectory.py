@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +167,13 @@ def environment(name: str, split: str, obs: str, base_movement: bool) -> gymnasi
 
 
 def replay(played: Played, obs: str) -> Trajectory:
-    """Play actions again in their environment, to its end or theirs. Raises `ReplayError` if it goes another way."""
+    """Play actions again in their environment, to its end or theirs. Raises `ReplayError` if it goes another way.
+
+    What came of it is what is told, unless the environment's time is out before: whoever played may have had more.
+    """
     told = played.told
+    if not len(played):
+        raise ReplayError(f"{told.name}, {told.split} episode {told.index}: ended before its first step")
     env = environment(told.name, told.split, obs, told.base_movement)
     sim: Simulator = env.unwrapped.sim  # type: ignore[attr-defined]
     shown: list[dict[str, NDArray[np.float32]]] = []
@@ -185,6 +190,8 @@ def replay(played: Played, obs: str) -> Trajectory:
             if not np.array_equal(np.concatenate((sim.base, sim.arm)), played.robot[step]):
                 raise ReplayError(f"{told.name}, {told.split} episode {told.index}: step {step} went another way")
             if terminated or truncated:
+                if truncated and step + 1 < len(played):
+                    told = replace(told, success=False, reason="timeout")
                 break
     finally:
         env.close()

@@ -16,8 +16,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ver_core.config import ConfigError, PolicyConfig
-from ver_core.distributions import initial_biases
+from ver_core.config import PolicyConfig
+from ver_core.distributions import heads_of, initial_biases
 from ver_core.spaces import ActionLayout, UnsupportedSpace
 
 SWITCH_LEAST = 1e-3
@@ -41,15 +41,10 @@ class ActionScale(nn.Module):
     first: Tensor
 
     def __init__(self, layout: ActionLayout, policy: PolicyConfig) -> None:
-        """Raise `UnsupportedSpace` for actions that are not bounded real numbers, `ConfigError` for an unknown head."""
+        """Raise `UnsupportedSpace` for actions that are not bounded real numbers, `ConfigError` for settings that fit
+        none of them."""
         super().__init__()
-        names = [part.name for part in layout.parts]
-        for name, head in policy.heads.items():
-            if name not in names:
-                known = ", ".join(part or repr(part) for part in names)
-                raise ConfigError(f"policy.heads.{name or repr(name)}: no such action part; choose from {known}")
-            if head not in ("gaussian", "bernoulli"):
-                raise ConfigError(f"policy.heads.{name or repr(name)}={head}: choose from gaussian, bernoulli")
+        heads = heads_of(layout, policy)
         low: list[float] = []
         high: list[float] = []
         switch: list[bool] = []
@@ -62,7 +57,7 @@ class ActionScale(nn.Module):
                 raise UnsupportedSpace(f"{what}: off-policy training needs a Box with finite bounds; use VER")
             low += [a for a, _ in bounds]
             high += [b for _, b in bounds]
-            switches = policy.heads.get(part.name) == "bernoulli"
+            switches = heads[part.name] == "bernoulli"
             switch += [switches] * part.size
             relative = policy.initial_part_std.get(part.name, policy.initial_std) / policy.initial_std
             noise += [0.0 if switches else relative] * part.size

@@ -106,9 +106,12 @@ class Actor:
         """Return the noise's state."""
         return self._rng.get_state()
 
-    def set_rng_state(self, state: Tensor) -> None:
-        """Go on with the noise where `rng_state` was taken."""
-        self._rng.set_state(state)
+    def set_rng_state(self, state: Tensor, seed: int) -> None:
+        """Go on with the noise where `rng_state` was taken; on another kind of device, with other noise, by `seed`."""
+        if state.shape == self._rng.get_state().shape:
+            self._rng.set_state(state)
+        else:
+            self._rng.manual_seed(seed)
 
     @torch.no_grad()
     def _choose(self, env: Tensor, floats: Tensor, bytes_: Tensor) -> Tensor:

@@ -153,7 +153,7 @@ class PqlConfig:
 
 
 VERS = {
-    "previous_action": False, "rnn_layers": 0, "predicted_keys": [],
+    "previous_action": False, "rnn_layers": 0, "predicted_keys": [], "teacher_key": "",
 }  # fmt: skip
 """Of `PolicyConfig`, what only a recurrent policy has, and what it has to be here."""
 
@@ -163,6 +163,6 @@ def check_network(policy: PolicyConfig) -> None:
     policy.check()
     for name, value in VERS.items():
         if getattr(policy, name) != value:
-            raise ConfigError(f"policy.{name}={getattr(policy, name)}: PQL's policy has no such thing; set {value}")
+            raise ConfigError(f"policy.{name}={getattr(policy, name)}: PQL's policy has no such thing; set {value!r}")
     if not policy.mlp or not policy.critic_mlp:
         raise ConfigError("policy.mlp and policy.critic_mlp: off-policy training needs both, as [512,256,128]")

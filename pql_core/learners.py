@@ -68,7 +68,9 @@ class Learners(ABC):
     """The V-learner and the P-learner, as the Actor's process sees them."""
 
     stored: int
-    """Steps that replay begins with; known, as `nbytes` is, once they are ready."""
+    """Steps that replay begins with; known, as the next two are, once they are ready."""
+    lost: bool
+    """Whether there is a file of replay that cannot be read, or does not fit: it is filled anew."""
     nbytes: tuple[int, int]
     """Of memory: the V-learner's buffer, and the P-learner's (0 if it draws from the former)."""
     counters: Counters
@@ -127,6 +129,7 @@ class Sequential(Learners):
         self._replay = Replay(config.num_envs, config.replay_size, layout, actions, nets.half, device)
         self.counters, self.wait_s = Counters(), 0.0
         self._scalars: dict[str, Tensor] = {}
+        self.lost = False
         torch.manual_seed(config.seed)
         if saved is not None:
             self._v.restore(saved.states[V_LEARNER])
@@ -134,7 +137,7 @@ class Sequential(Learners):
             self.counters.e, self.counters.v, self.counters.p = saved.e, saved.v, saved.p
             torch.manual_seed(hash((config.seed, saved.v)))
             if saved.replay is not None:
-                self._replay.restore(replay.load(saved.replay))
+                self.lost = not replay.take_up(self._replay, saved.replay)
         self.stored, self.nbytes = self._replay.steps, (self._replay.nbytes, 0)
 
     def ready(self) -> None:
@@ -256,6 +259,7 @@ class Parallel(Learners):
         """See `Learners`."""
         told = [from_bytes(self._answer(role)) for role in (V_LEARNER, P_LEARNER)]
         self.stored = int(told[V_LEARNER]["stored"])
+        self.lost = any(answer["lost"] for answer in told)
         self.nbytes = (int(told[V_LEARNER]["nbytes"]), int(told[P_LEARNER]["nbytes"]))
 
     def pids(self) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from pql_core.actions import ActionScale
 from pql_core.config import PqlConfig
 from ver_core.config import PolicyConfig
 from ver_core.normalizer import Normalizer
-from ver_core.policy import Inputs, Output
+from ver_core.policy import Inputs, Output, critics_vectors
 from ver_core.spaces import ActionLayout, ObsLayout
 
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
@@ -94,6 +94,7 @@ class DoubleQ(nn.Module):
 
     def __init__(self, layout: ObsLayout, actions: ActionLayout, network: PolicyConfig, config: PqlConfig) -> None:
         super().__init__()
+        critics_vectors(layout, network)
         self.inputs = Inputs(layout, actions, replace(network, critic_keys=[]))
         size = self.inputs.features + actions.size
         outputs = config.atoms if config.critic == "c51" else 1

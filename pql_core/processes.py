@@ -97,7 +97,8 @@ def run(role: int, job: Job, channel: Channel, commands: Connection) -> None:
     learner: _Learner | None = None
     try:
         learner = (VLearner if role == V_LEARNER else PLearner)(job, channel)
-        commands.send_bytes(ANSWER + to_bytes({"stored": learner.stored, "nbytes": learner.nbytes}))
+        begun = {"stored": learner.stored, "lost": learner.lost, "nbytes": learner.nbytes}
+        commands.send_bytes(ANSWER + to_bytes(begun))
         learner.run(commands)
     except (BrokenPipeError, EOFError):
         pass  # the Actor is gone
@@ -138,6 +139,8 @@ class _Learner(ABC):
 
     stored: int
     """Steps or states that it begins with."""
+    lost = False
+    """Whether it was told of a file of replay that it cannot read, or that does not fit."""
     nbytes: int
     """Of its buffer."""
 
@@ -228,7 +231,7 @@ class VLearner(_Learner):
         if job.saved:
             self._learner.restore(from_bytes(job.saved))
         if job.replay is not None:
-            self._replay.restore(replay.load(job.replay))
+            self.lost = not replay.take_up(self._replay, job.replay)
         self.stored, self.nbytes = self._replay.steps, self._replay.nbytes
         self._publish()
 
@@ -289,7 +292,7 @@ class PLearner(_Learner):
         if job.saved:
             self._learner.restore(from_bytes(job.saved))
         if job.replay is not None:
-            self._states.restore(replay.load(job.replay))
+            self.lost = not replay.take_up(self._states, job.replay)
         self.stored, self.nbytes = self._states.count, self._states.nbytes
         self._publish()
 

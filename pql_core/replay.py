@@ -13,6 +13,7 @@ Shapes: n records, in the order in which they came; an environment's records in 
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,9 +68,23 @@ class Batch(NamedTuple):
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a snapshot from a file, its columns where they lie on the disk. Raises OSError or RuntimeError."""
+    """Read a snapshot from a file, its columns where they lie on the disk. Raises one of `UNREADABLE`."""
     saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     return saved
+
+
+def take_up(buffer: Replay | StateBuffer, path: Path) -> bool:
+    """Restore a buffer from a file; return whether that can be read and fits. If not, the buffer begins empty."""
+    try:
+        return buffer.restore(load(path))
+    except UNREADABLE:
+        return False
+
+
+UNREADABLE = (
+    OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, EOFError, pickle.UnpicklingError,
+)  # fmt: skip
+"""What a file raises that is no snapshot, or a damaged one."""
 
 
 class NothingStored(RuntimeError):
@@ -231,7 +246,7 @@ class Replay:
 
     def restore(self, saved: dict[str, Any]) -> bool:
         """Take up a snapshot; return whether it fits: it does not where environments or sizes are others."""
-        columns, used = saved["columns"], int(saved["used"])
+        columns, used, steps = saved["columns"], int(saved["used"]), int(saved["steps"])
         mine = self._shaped()
         fits = all(
             len(columns[name]) == len(tensor) and columns[name].shape[2:] == tensor.shape[2:]
@@ -245,7 +260,7 @@ class Replay:
                 tensor.copy_(columns[name])
             else:
                 tensor[:, :used].copy_(columns[name])
-        self.steps = int(saved["steps"])
+        self.steps = steps
         self._close()
         return True
 
@@ -343,14 +358,17 @@ class StateBuffer:
             raise NothingStored("no state is there")
         return self._obs.read(torch.randint(min(self.count, self._size), (size,), device=self._device))
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Take the states from a snapshot of `Replay`, as many as there is room for."""
-        columns = saved["columns"]
+    def restore(self, saved: dict[str, Any]) -> bool:
+        """Take the states from a snapshot of `Replay`, as many as there is room for; return whether they fit."""
+        columns, mine = saved["columns"], self._obs.tensors
+        if any(columns[name].shape[2:] != tensor.shape[1:] for name, tensor in mine.items()):
+            return False
         for env, count in enumerate(columns["count"].tolist()):
             stored = min(count, int(saved["used"]))
             (answered,) = (columns["kind"][env, :stored] != LAST).nonzero(as_tuple=True)
             answered = answered[-self._size :]
             at = (self.count + torch.arange(len(answered))) % self._size
-            for name, tensor in self._obs.tensors.items():
+            for name, tensor in mine.items():
                 tensor[at.to(self._device)] = columns[name][env, answered].to(self._device)
             self.count += len(answered)
+        return True

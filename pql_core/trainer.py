@@ -7,6 +7,7 @@ docs/pql.md has an example. Env workers and learners import the main script, so 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -100,6 +101,8 @@ class PqlTrainer:
         self._groups: list[int] | None = None
         self._rng: torch.Tensor | None = None
         self._saved: Saved | None = None
+        self._recent: deque[Episode] = deque(maxlen=RECENT_EPISODES)
+        self._greedy: deque[Episode] = deque(maxlen=config.greedy_episodes)
         if saved is not None:
             self._restore(saved, out)
         self._resume_steps = self.steps if saved is not None else None
@@ -107,8 +110,6 @@ class PqlTrainer:
             config_yaml = OmegaConf.to_yaml(OmegaConf.create(self._configs))
         self._config_yaml = config_yaml
         self.run = RunDirectory.create(out, config_yaml, resume) if out else None
-        self._recent: deque[Episode] = deque(maxlen=RECENT_EPISODES)
-        self._greedy: deque[Episode] = deque(maxlen=config.greedy_episodes)
 
     def train(self, on_row: Callable[[Row], bool] | None = None) -> Result:
         """Train until `total_steps`, a stop signal, or until `on_row` returns True for a row of scalars. Saves at the
@@ -153,6 +154,8 @@ class PqlTrainer:
                 stack.callback(setattr, self.run, "show", self.run.show)
                 self.run.show = progress.print
                 v, p = (f"{nbytes / 1e9:.3g} GB" for nbytes in session.learners.nbytes)
+                if session.learners.lost:
+                    logger.warning("%s: cannot be read, or does not fit; it is filled anew", self.run.path / REPLAY)
                 logger.info("replay: %s, states %s; it begins with %d steps", v, p, session.learners.stored)
             return session.loop(progress, telemetry, on_row)
 
@@ -192,6 +195,8 @@ class PqlTrainer:
             "configs": self._configs,
             "steps": self.steps,
             "random_steps": self._random_steps,
+            "recent": list(self._recent),
+            "greedy": list(self._greedy),
             "sessions": self._sessions + 1,
             "e": counters.e,
             "v": counters.v,
@@ -230,6 +235,8 @@ class PqlTrainer:
             ) from error
         self._nets.statistics.write(saved["statistics"].to(self.device))
         self.steps, self._random_steps = int(saved["steps"]), int(saved["random_steps"])
+        self._recent.extend(saved.get("recent", ()))
+        self._greedy.extend(saved.get("greedy", ()))
         self._sessions, self._rng = int(saved["sessions"]), saved["rng"]
         self._groups = saved["groups"] or None
         replay = out / REPLAY if out and (out / REPLAY).is_file() else None
@@ -263,12 +270,12 @@ class _Session:
         self.learners.ready()
         self.actor = Actor(self.envs, nets.policy, nets.statistics, config, trainer.device, self.learners.hand_on)
         if trainer._rng is not None:
-            self.actor.set_rng_state(trainer._rng)
+            self.actor.set_rng_state(trainer._rng, hash((config.seed, trainer._sessions)))
         self._left = config.warmup_steps * config.num_envs
         """Steps until learning begins."""
         if saved is not None and saved.e > 0:
             self.actor.random = False
-            if self.learners.stored >= self._left:
+            if self.learners.stored >= self._left and not self.learners.lost:
                 self._left = 0
                 self.learners.begin()
 
@@ -285,13 +292,17 @@ class _Session:
         """Collect while others learn."""
         trainer, config = self._trainer, self._config
         started = time.perf_counter()
-        saved_at = time.monotonic()
+        # The first one comes before any row is written: what has rows can be resumed.
+        saved_at = -math.inf if trainer._resume_steps is None else time.monotonic()
         watch = _Watch(self, trainer.steps)
         done, episodes = False, {}
         try:
             while trainer.steps < config.total_steps and not done and not self._stop():
                 if not self._step():
                     break
+                if trainer.run and time.monotonic() - saved_at > config.checkpoint_every_s:
+                    self._try_to_save()
+                    saved_at = time.monotonic()
                 if watch.due(config.log_every_s) or trainer.steps >= config.total_steps:
                     row, shares = watch.read(trainer.steps, trainer._random_steps)
                     episodes = self._episodes()
@@ -302,9 +313,6 @@ class _Session:
                     success, returned = row.get(f"{of}/success"), row.get(f"{of}/return")
                     progress.update(trainer.steps, row["train/sps"], success, returned, shares)
                     done = on_row is not None and on_row(row)
-                if trainer.run and time.monotonic() - saved_at > config.checkpoint_every_s:
-                    self._try_to_save()
-                    saved_at = time.monotonic()
         except EnvironmentFailure:
             self._finish()
             raise

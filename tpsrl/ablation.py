@@ -15,6 +15,7 @@ from eval.ablation import Ablation, Cell, RecordsError, ablate
 from eval.ablation_page import Shown, page
 from eval.ablation_report import summarize, tables, to_csv, typical
 from eval.evaluate import Request
+from hab.simulator import SimulationError
 from planner.agent import AgentError, chain_limits
 from tpsrl.inputs import BadInput, Failure, json_lines, write_text
 from tpsrl.progress import episode_progress, frame_progress
@@ -52,7 +53,13 @@ def run_ablation(
         click.echo(f"interrupted; the same command goes on in {folder}")
         return
     if video is not None:
-        write_text(report, page(summary, _film(ablation, cells, folder, video)))
+        from videos.gallery import GalleryError
+
+        try:
+            shown = _film(ablation, cells, folder, video)
+        except GalleryError as error:
+            raise BadInput(f"{error} (delete that film, and the same command goes on in {folder})") from error
+        write_text(report, page(summary, shown))
     click.echo(f"{report}: tables and curves")
 
 
@@ -70,10 +77,14 @@ def _film(ablation: Ablation, cells: Sequence[Cell], folder: Path, video: VideoC
             trace = film.with_suffix(".jsonl")
             if not (film.exists() and trace.exists()):
                 agent = cell.agent(ablation.skills)
-                with frame_progress(f"{cell.key} {index}") as on_frame:
-                    played = (request.name, request.split, index, request.obs, agent)
-                    same = (request.seed, request.sim, request.objects, request.depth_noise)
-                    _, rows = render_scenario(*played, limits, style, film, on_frame, *same)
+                played = (request.name, request.split, index, request.obs, agent)
+                same = (request.seed, request.sim, request.objects, request.depth_noise)
+                try:
+                    with frame_progress(f"{cell.key} {index}") as on_frame:
+                        _, rows = render_scenario(*played, limits, style, film, on_frame, *same)
+                except SimulationError as error:
+                    said = f"{cell.key}, {request.split} episode {index}: {error}"
+                    raise Failure(f"{said} (what was measured is in {folder})") from error
                 write_text(trace, json_lines(rows))
             place = f"{FILMS}/{quote(film.name)}"
             shown.append(Shown(f"{cell.title}, episode {index}: {kind}", place, thumbnail(film)))

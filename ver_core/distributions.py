@@ -208,7 +208,7 @@ class ActionHead(nn.Module):
     def __init__(self, features: int, layout: ActionLayout, config: PolicyConfig) -> None:
         """Build the heads of `config`; raise `ConfigError` where it names a part or head that does not exist."""
         super().__init__()
-        heads = _heads(layout, config)
+        heads = heads_of(layout, config)
         by_kind = {kind: [part for part in layout.parts if heads[part.name] == kind] for kind in _KINDS}
         by_kind = {kind: parts for kind, parts in by_kind.items() if parts}
         self.kinds: tuple[str, ...] = tuple(by_kind)
@@ -268,7 +268,7 @@ class ActionHead(nn.Module):
         return _Categorical(parameters.reshape(parameters.shape[0], -1, self.most_choices))
 
 
-def _heads(layout: ActionLayout, config: PolicyConfig) -> dict[str, str]:
+def heads_of(layout: ActionLayout, config: PolicyConfig) -> dict[str, str]:
     """Return each part's kind of head; raise `ConfigError` at the first setting that does not fit the action."""
     parts = {part.name: part for part in layout.parts}
     for setting in ("heads", "initial_bias", "initial_part_std"):
@@ -285,8 +285,8 @@ def _heads(layout: ActionLayout, config: PolicyConfig) -> dict[str, str]:
         "initial_std": config.initial_std,
         **{f"initial_part_std{n}": s for n, s in stds.items()},
     }.items():
-        if std <= 0.0:
-            raise ConfigError(f"policy.{name}={std}: must be positive")
+        if not 0.0 < std < math.inf:
+            raise ConfigError(f"policy.{name}={std}: must be positive, and finite")
     for name, head in config.heads.items():
         label = f"policy.heads.{name or repr(name)}={head}"
         if head not in ("gaussian", "bernoulli"):
@@ -308,7 +308,8 @@ def initial_biases(part: ActionPart, config: PolicyConfig) -> list[float]:
     """Return the biases that a part's outputs begin with; raise `ConfigError` unless they are a number or as many."""
     given = config.initial_bias.get(part.name, 0.0)
     biases = list(given) if isinstance(given, (list, tuple)) else [given] * _outputs(part)
-    if len(biases) != _outputs(part) or not all(isinstance(bias, (int, float)) for bias in biases):
+    finite = all(isinstance(bias, (int, float)) and math.isfinite(bias) for bias in biases)
+    if len(biases) != _outputs(part) or not finite:
         raise ConfigError(
             f"policy.initial_bias.{part.name or repr(part.name)}={given}: give a number, or a list of {_outputs(part)}"
         )

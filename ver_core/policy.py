@@ -24,7 +24,7 @@ from ver_core.encoders import SCAN_MIN, VISUALS, ScanEncoder, as_float, visual_e
 from ver_core.linear import linear_tanh
 from ver_core.normalizer import Normalizer
 from ver_core.recurrence import run_lstm
-from ver_core.spaces import ActionLayout, ObsLayout
+from ver_core.spaces import ActionLayout, ObsKey, ObsLayout
 
 
 class Output(NamedTuple):
@@ -165,6 +165,15 @@ def _mlp(size: int, hidden: list[int]) -> Mlp:
     return Mlp(*layers)
 
 
+def critics_vectors(layout: ObsLayout, config: PolicyConfig) -> dict[str, ObsKey]:
+    """Return the observations that are vectors of floats; raise `ConfigError` if one of `critic_keys` is none."""
+    vectors = {key.name: key for key in layout.keys if not key.byte and len(key.shape) == 1}
+    for name in config.critic_keys:
+        if name not in vectors:
+            raise ConfigError(f"policy.critic_keys: no vector of floats {name}; choose from {', '.join(vectors)}")
+    return vectors
+
+
 class Critic(nn.Module):
     """All vectors of floats, those of `critic_keys` too, -> value. It has neither memory nor eyes.
 
@@ -175,10 +184,7 @@ class Critic(nn.Module):
 
     def __init__(self, layout: ObsLayout, config: PolicyConfig, actor_features: int) -> None:
         super().__init__()
-        vectors = {key.name: key for key in layout.keys if not key.byte and len(key.shape) == 1}
-        for name in config.critic_keys:
-            if name not in vectors:
-                raise ConfigError(f"policy.critic_keys: no vector of floats {name}; choose from {', '.join(vectors)}")
+        vectors = critics_vectors(layout, config)
         columns = [column for key in vectors.values() for column in range(key.start, key.stop)]
         self.register_buffer(
             "columns", None if len(columns) == layout.floats else torch.tensor(columns), persistent=False

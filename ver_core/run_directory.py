@@ -76,9 +76,11 @@ class RunDirectory:
         has_checkpoint = (path / "checkpoint.pt").exists()
         if resume and not has_checkpoint:
             raise RunError(f"{path}: holds no checkpoint to resume from; leave out --resume to start a new run")
-        # A run that died before its first row leaves an empty file behind; nothing is lost by starting over in it.
-        if not resume and (has_checkpoint or _size(path / "scalars.jsonl") > 0):
+        if not resume and has_checkpoint:
             raise RunError(f"{path}: holds a run already; use --resume to continue it, or another --out")
+        # A run that died before its first row leaves an empty file behind; nothing is lost by starting over in it.
+        if not resume and _size(path / "scalars.jsonl") > 0:
+            raise RunError(f"{path}: holds what a run without a checkpoint has left; remove it, or use another --out")
         try:
             path.mkdir(parents=True, exist_ok=True)
             run = cls(path)

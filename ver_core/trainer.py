@@ -5,6 +5,7 @@ docs/training.md has an example. Env workers import the main script, so a script
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import deque
@@ -104,6 +105,7 @@ class Trainer:
         self.world.broadcast(self.policy)
         self.learner = Learner(self.policy, train, self.device, self.world)
         self.steps = self._random_steps = 0
+        self._recent: deque[dict[str, float | str]] = deque(maxlen=RECENT_EPISODES)
         self._collector_state: dict[str, Any] | None = None
         if saved is not None:
             self._restore(saved)
@@ -113,7 +115,6 @@ class Trainer:
         self.run = self._open_run(out, resume)
         self._begin = begin if saved is None else None
         self._resume_steps = self.steps if saved is not None else None
-        self._recent: deque[dict[str, float | str]] = deque(maxlen=RECENT_EPISODES)
         alone = self.world.size == 1 or self._alongside or not train.preempt
         self._preemption = None if alone else Preemption(self.world, train)
 
@@ -123,6 +124,7 @@ class Trainer:
         Raises `EnvironmentFailure` (what was learnt until then is saved), `LearningFailure` (the last checkpoint stays)
         and `CheckpointError`.
         """
+        threads = torch.get_num_threads()
         try:
             if self._begin is not None:
                 begin = self._begin
@@ -138,6 +140,7 @@ class Trainer:
                 if self.world.rank == 0 and result.interrupted:
                     signals.pass_on(self.run.logger if self.run else None)  # may end this process at once
         finally:
+            torch.set_num_threads(threads)
             self.world.leave()
             if self.run:
                 self.run.close()
@@ -248,7 +251,8 @@ class Trainer:
         config, world, pool = self.config, self.world, collector.pool
         resumable = isinstance(feed, InTurn)
         started = ended = time.perf_counter()
-        saved_at = time.monotonic()
+        # The first one comes before any row is written: what has rows can be resumed.
+        saved_at = -math.inf if self._resume_steps is None else time.monotonic()
         clock = Clock(self.steps, pool)
         episodes, update = 0, None
         interrupted = done = False
@@ -349,6 +353,7 @@ class Trainer:
         return {
             "steps": self.steps,
             "random_steps": self._random_steps,
+            "recent": list(self._recent),
             "learner": self.learner.snapshot(),
             "collector": collector.snapshot() if collector else None,
         }
@@ -402,6 +407,7 @@ class Trainer:
                 "environment it was started with"
             ) from error
         self.steps, self._random_steps = int(saved["steps"]), int(saved["random_steps"])
+        self._recent.extend(saved.get("recent", ()))
         self._collector_state = mine["collector"]
 
 

@@ -387,8 +387,10 @@ def starting() -> Iterator[None]:
     before = {name: os.environ.get(name) for name in (*threads, "PYTHONPATH")}
     os.environ.update({name: before[name] or "1" for name in threads})
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-    resource_tracker.ensure_running()  # or it would start now, before the server, and unblock some of them
+    # It would start now, before the server. It ignores those two that it unblocks here, and would die of the others.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, LEARNERS_SIGNALS)
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, LEARNERS_SIGNALS)
     try:
         yield
     finally:

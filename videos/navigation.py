@@ -20,10 +20,10 @@ HELD_S = 1.5
 
 
 def film_navigation(
-    env: NavigationEnv, index: int, act: Callable[[Any], int], fps: int, out: Path, on_frame: OnFrame
+    env: NavigationEnv, index: int, act: Callable[[Any], int], fps: int, out: Path, on_frame: OnFrame, seed: int
 ) -> dict[str, Any]:
-    """Play one episode and write its film; return its info at the end. `env` renders "rgb_array"."""
-    observation, info = env.reset(seed=0, options={"index": index})
+    """Play one episode and write its film; return its info at the end. `env` renders "rgb_array"; `seed`: of noise."""
+    observation, info = env.reset(seed=seed, options={"index": index})
     frames, over = 0, False
     with open_film(Style(HEIGHT, fps, 0), out) as video:
         picture = _picture(env)

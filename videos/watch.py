@@ -26,7 +26,6 @@ from hab.observation_sets import LASER
 from hab.simulator import SimulationError, Simulator
 from planner.agent import (
     Agent,
-    AgentError,
     check_agent,
     load_policies,
     play_episode,
@@ -91,6 +90,11 @@ class _Wishes:
     changed: Condition = field(default_factory=Condition)
 
 
+_FAILURES = (RuntimeError, ValueError, OSError)
+"""Of an episode, after which another one can be played: no OpenGL, no room for a start, a replay that goes another way,
+a full disk."""
+
+
 class _Restart(Exception):
     """Another episode is wanted, or the same from its start."""
 
@@ -144,7 +148,7 @@ class Watch:
                 self._page.ended(self._play(choice))
             except _Restart:
                 continue
-            except (AgentError, ValueError) as error:
+            except _FAILURES as error:
                 self._page.failed(" ".join(str(error).split()))
             with self._wishes.changed:
                 while not self._wishes.restart:
@@ -254,8 +258,12 @@ class Watch:
             return
         agent = choice.agent
         played = log.played(choice.name, HANDS, choice.split, choice.index, agent.skill_nav, success, reason)
-        if len(played):
+        if not len(played):
+            return
+        try:
             self._page.recorded(self._on_played(played))
+        except _FAILURES as error:  # not raised here: the episode's own end, or Ctrl-C, would be lost
+            self._page.recorded(f"the demonstration is not kept: {' '.join(str(error).split())}")
 
     def _after_step(self, sim: MujocoSimulator) -> None:
         """Keep the time, show what is due, and do what the visitors want."""

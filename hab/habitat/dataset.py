@@ -51,9 +51,12 @@ class SceneDataset:
         self.files: dict[str, dict[str, Path]] = {}
         listed = read_json(file)
         for kind, ending in _ENDINGS.items():
-            paths = listed.get(kind, {}).get("paths", {})
-            if not isinstance(paths, dict):
-                raise DataError(f"{file}: {kind}.paths is no table of file endings")
+            told = listed.get(kind, {})
+            if not isinstance(told, dict) or not isinstance(told.get("default_attributes", {}), dict):
+                raise DataError(f"{file}: {kind}, or its default_attributes, is no table")
+            paths = told.get("paths", {})
+            if not isinstance(paths, dict) or not all(map(_are_places, paths.values())):
+                raise DataError(f"{file}: {kind}.paths is no table of file endings, with a list of places each")
             self.files[kind] = dict(sorted(self._listed(paths, ending).items()))
         self._urdfs = dict(
             sorted(self._listed(listed.get("articulated_objects", {}).get("paths", {}), ".urdf").items())
@@ -92,6 +95,10 @@ class SceneDataset:
                     files = sorted(place.glob(f"*{ending}")) if place.is_dir() else [place]
                     found.update({f.name.removesuffix(ending): f for f in files if f.name.endswith(ending)})
         return found
+
+
+def _are_places(told: Any) -> bool:
+    return isinstance(told, list) and all(isinstance(place, str) and place.strip("/") for place in told)
 
 
 @lru_cache(maxsize=8)

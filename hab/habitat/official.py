@@ -189,7 +189,7 @@ def _raw(folder: DataFolder, scenario: str) -> list[dict[str, Any]]:
     order = []
     for number, fields in enumerate(episodes):
         _check(f"{file}: episode {number}", fields, scenario)
-        _make_small(fields, episodes[number - 1])
+        _make_small(fields, episodes[number - 1] if number else {})
         scene = scene_stem(fields["scene_id"])
         order.append((rounds[scene], scene, number))
         rounds[scene] += 1
@@ -226,7 +226,10 @@ def _check(where: str, fields: Any, scenario: str) -> None:
     _check_poses(f"{where}: the target", list(fields["targets"].items()))
     _check_numbers(f"{where}: start_position", fields["start_position"], 3)
     _check_numbers(f"{where}: start_rotation", fields["start_rotation"], 4)
-    for marker in fields.get("markers", ()):
+    for key, form in {"markers": list, "name_to_receptacle": dict, "goal_receptacles": list}.items():
+        if fields.get(key) is not None and not isinstance(fields[key], form):
+            raise DataError(f"{where}: its {key} are not as habitat-lab's RearrangeEpisode has them")
+    for marker in fields.get("markers") or ():
         params = marker.get("params", {}) if isinstance(marker, dict) else {}
         if not all(isinstance(params.get(key), str) for key in ("link", "object")):
             raise DataError(f"{where}: a marker names no link of an object")
@@ -300,7 +303,7 @@ def _apartment(folder: DataFolder, name: str) -> Apartment:
         if fields is None:
             continue
         dataset = dataset or folder.dataset(fields)
-        for marker in fields.get("markers", ()):
+        for marker in fields.get("markers") or ():
             told = marker["params"]
             offset = tuple(map(float, told["offset"]))
             handles.setdefault((told["object"], told["link"]), Handle(told["object"], told["link"], offset))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import pytest
 from command_line import run
 
 from hab.mujoco import gl
+from hab.simulator import SimulationError
 
 ROOT = Path(__file__).parents[2]
 CASES = {
@@ -50,6 +51,13 @@ CASES = {
     "no plan to change": (["render", "pick", "--no-nav-skill"], "--nav-skill/--no-nav-skill: does nothing"),
     "Navigate must drive": (["eval", "navigate", "--no-skill-nav"], "--skill-nav/--no-skill-nav: does nothing"),
     "nobody sees the noise": (["eval", "pick", "sim.depth_noise=true"], "no policy here sees it"),
+    "nor does a planner that looks": (
+        ["eval", "tidy_house", "--replan", "sensed", "sim.depth_noise=true"],
+        "no policy here sees it",
+    ),
+    "nor does an ablation": (["ablate", "tidy_house", "sim.depth_noise=true"], "no policy here sees it"),
+    "a folder called as a task": (["eval", "pick", "--skills", "explore"], "'explore': no such folder"),
+    "an override called as a task": (["eval", "pick", "flee"], "bad override"),
     "a run itself": (["eval", "pick", "--skills", "skills/zoo/pick_nav_laser"], "give the folder that it lies in"),
     "a navigation task, nearly": (["eval", "pointnavv"], "did you mean 'pointnav'?"),
     "nobody looks": (["eval", "tidy_house", "sim.obs=depth", "--skills", "oracle"], "read no observations"),
@@ -176,6 +184,31 @@ def test_a_back_end_that_does_not_work_is_one_line(variable: str, said: str, arg
     """GLFW warns on stderr of the display it does not find."""
     done = in_its_own_process(*arguments, MUJOCO_GL=variable)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and said in done.stderr
+
+
+def test_what_an_ablation_cannot_film_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All has been measured by then."""
+
+    def unstable(*played: object) -> None:
+        raise SimulationError("the physics became unstable")
+
+    monkeypatch.setattr("videos.render.prepare_rendering", lambda: None)
+    monkeypatch.setattr("videos.render.render_scenario", unstable)
+    asked = ["ablate", "set_table", "--skills", "oracle", "--agent", "nonav", "--out", str(tmp_path), "--videos"]
+    asked += ["--episodes", "1", "chain.episode_steps=5"]
+    assert run(asked, monkeypatch) == 1
+    said = capsys.readouterr().err.splitlines()[-1]  # after the bars of progress
+    assert said.startswith("tpsrl: nonav, val episode 0: the physics became unstable (what was measured is in ")
+    assert (tmp_path / "report.html").exists()
+    films = tmp_path / "videos"
+    films.mkdir()
+    (films / "nonav_0.mp4").write_bytes(b"cut off")
+    (films / "nonav_0.jsonl").write_text("")
+    assert run(asked, monkeypatch) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"tpsrl: {films / 'nonav_0.mp4'}: is no film that can be read")
 
 
 def test_refusals_leave_no_folders(

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from command_line import run
 
+from eval.collect import keep, play
+from eval.evaluate import Request
+from planner.agent import Agent
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -81,3 +85,25 @@ def test_collecting_says_what_there_is_and_where(
     assert minari.load_dataset("tpsrl/close_cabinet/oracle-train-v0").total_episodes == 2
     assert run([*command, "2", "--split", "val"], monkeypatch) == 2
     assert "holds episodes with split=train, not val" in capsys.readouterr().err
+    (out / "episodes" / "0 copy.npz").write_bytes(b"")
+    assert run([*command, "2"], monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "0 copy.npz: is no episode of a collection" in said and said.count("\n") == 1
+
+
+def test_what_ends_watching_leaves_a_dataset_of_what_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("mjviser", reason="mjviser is not installed: pip install 'tpsrl[watch]'")
+    pytest.importorskip("minari", reason="Minari is not installed: pip install 'tpsrl[minari]'")
+
+    def end(watch: object) -> None:
+        keep(play(Request("close_cabinet", Agent("oracle"), "train"), 0), "laser", tmp_path, 0)
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("videos.watch.Watch.run", end)
+    command = ["watch", "close_cabinet", "--skills", "teleoperation", "--record", str(tmp_path), "--port", "8471"]
+    assert run(command, monkeypatch) == 1
+    out, err = capsys.readouterr()
+    assert "1 episodes" in out and err.endswith("No space left on device\n")
+    assert (tmp_path / "minari").is_dir()

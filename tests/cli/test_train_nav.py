@@ -48,6 +48,7 @@ BAD = {
     "no policy without GPS": (["eval", "pointnav", "--no-gps"], "without GPS and compass is packaged"),
     "a sense for the oracle": (["eval", "pointnav", "--policy", "oracle", "--no-gps"], "leave it out"),
     "policy that is not there": (["eval", "pointnav", "--policy", "/no/such"], "holds no run"),
+    "options before the task": (["eval", "--seed", "5", "pointnav", "--policy", "/no/such"], "holds no run"),
     "oracle without goal": (["eval", "flee", "--policy", "oracle"], "has no goal"),
     "oracle that draws": (["eval", "pointnav", "--policy", "oracle", "--deterministic"], "leave it out"),
     "unknown split": (["eval", "pointnav", "--policy", "oracle", "--split", "vla"], "did you mean 'val'"),
@@ -201,6 +202,30 @@ def test_results_do_not_depend_on_who_plays_beside_whom(tmp_path: Path, monkeypa
     mean = math.fsum(r.measures["path_length"] for r in together) / 6
     assert counted["path_length"]["mean"] == pytest.approx(mean)
     assert set(counted["success"]) == {"mean", "ci95"}
+
+
+def test_each_episode_has_noise_of_its_own_and_its_film_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first draws of an episode's noise tell streams apart."""
+    drawn: list[float] = []
+
+    def noted(rng: np.random.Generator, forward_m: float, turn_rad: float) -> tuple[float, float, float]:
+        drawn.append(rng.random())
+        return forward_m, 0.0, turn_rad
+
+    monkeypatch.setattr("hab.navigation.env.noisy_motion", noted)
+    monkeypatch.setattr("eval.navigation.AT_ONCE", 1)
+    ends = [0]
+    for seed in (0, 5):
+        evaluate_navigation("pointnav", {"noise": True}, "train", 3, None, seed, lambda _: ends.append(len(drawn)))
+    assert len({drawn[at] for at in ends[:-1]}) == 6
+    measured = drawn[ends[4] : ends[5]]
+    drawn.clear()
+    monkeypatch.setattr("tpsrl.commands.navigation._player", lambda *asked: ({"obs": "laser", "noise": True}, None))
+    film = ["render", "pointnav", "--policy", "oracle", "--split", "train", "--seed", "5", "--episode", "1"]
+    assert run([*film, "--out", str(tmp_path / "film.mp4")], monkeypatch) == 0
+    assert drawn == measured
 
 
 def test_what_a_run_keeps_is_its_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

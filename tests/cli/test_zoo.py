@@ -213,6 +213,20 @@ def test_a_run_of_an_installed_package_can_be_published(
     assert "revision unknown" in (zoo / "close_fridge_nonav_laser" / "README.md").read_text()
 
 
+@pytest.mark.parametrize("missing", ["git", "date", "cores", "command"])
+def test_a_run_that_lacks_a_note_is_not_published(
+    run_folder: Path, tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    told = json.loads((other / "run.json").read_text())
+    del told["sessions"][-1][missing]
+    (other / "run.json").write_text(json.dumps(told))
+    assert run(["publish-skill", str(other), "--zoo", str(tmp_path / "zoo"), "--episodes", "1"], monkeypatch) == 2
+    err = capsys.readouterr().err
+    assert f"run.json or scalars.jsonl is not as training writes it (KeyError: '{missing}')" in err
+    assert err.count("\n") == 1
+
+
 def test_two_policies_for_one_job_are_refused(run_folder: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -109,9 +109,10 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "skillnav.jsonl").write_text('{"index": 0}\n')
     with pytest.raises(RecordsError, match=r"skillnav\.jsonl: holds a line that is no episode"):
         ablate(SHORT, TWO[:1], "oracle", tmp_path, 1, Played())
-    (tmp_path / "settings.json").write_text("{")
-    with pytest.raises(RecordsError, match=r"settings\.json: is no JSON"):
-        ablate(SHORT, TWO[:1], "oracle", tmp_path, 1, Played())
+    for text, told in (("{", "is no JSON"), ("[]", "holds no settings")):
+        (tmp_path / "settings.json").write_text(text)
+        with pytest.raises(RecordsError, match=rf"settings\.json: {told}"):
+            ablate(SHORT, TWO[:1], "oracle", tmp_path, 1, Played())
 
 
 def result(index: int, stages: int, skill: str = "", start_m: float = 0.5, driven_m: float = 0.0) -> EpisodeResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,16 @@ import pytest
 import torch
 
 import tpsrl  # noqa: F401  (makes the environments known)
-from eval.collect import collect, file_of, files, keep, play
+from eval.collect import collect, file_of, files, held, keep, play
 from eval.evaluate import Request, run_episode
 from eval.lerobot_dataset import ACTION, STATE, LeRobotMissing, check_lerobot, write_lerobot
 from eval.minari_dataset import MinariMissing, check_minari, write_minari
 from eval.records import RecordsError
 from hab.episodes import make_episode
 from hab.mujoco.simulator import MujocoSimulator
-from planner.agent import Agent
-from planner.trajectory import ReplayError, Trajectory
+from planner.agent import Agent, load_policies, play_skill
+from planner.task_planner import PlanStep
+from planner.trajectory import Log, ReplayError, Trajectory, environment
 from videos.render import renders
 
 ORACLE = Agent("oracle")
@@ -86,6 +88,65 @@ def test_what_cannot_be_replayed_is_not_kept(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"close_cabinet, train episode 0: step \d went another way"):
         keep(played, "laser", tmp_path, 0)
     assert not file_of(tmp_path, 0).exists()
+
+
+def test_a_success_after_the_environments_time_is_kept_as_its_timeout(tmp_path: Path) -> None:
+    """Whoever plays by hand, or with a longer chain.episode_steps, has more time than the replay."""
+    env = environment("close_cabinet", "train", "laser", True)
+    env.reset(seed=0, options={"index": 0})
+    task: Any = env.unwrapped
+    limit, task.max_steps = task.max_steps, 2 * task.max_steps
+    log = Log(task.sim, tuple(env.action_space.spaces))  # type: ignore[attr-defined]
+    log.on_call("", PlanStep("", "close_cabinet", task.goal, ""))
+    idle = {part: np.zeros(space.shape, np.float32) for part, space in env.action_space.spaces.items()}  # type: ignore[attr-defined]
+    for _ in range(limit):
+        env.step(idle)
+        log.on_step(0, idle, ())
+    policy = load_policies(ORACLE, "close_cabinet", None)["close_cabinet"]
+    assert play_skill("close_cabinet", env, policy, lambda action: log.on_step(0, action, ())).outcome == "success"
+    env.close()
+    kept = keep(log.played("close_cabinet", "teleoperation", "train", 0, True, True, ""), "laser", tmp_path, 0)
+    trajectory = Trajectory.load(file_of(tmp_path, 0))
+    told = trajectory.played.told
+    assert trajectory.truncated[-1] and len(trajectory.played) == kept.steps == limit
+    assert (told.success, told.reason, kept.told) == (False, "timeout", told)
+
+
+def test_an_episode_without_a_step_is_not_kept(tmp_path: Path) -> None:
+    nothing = Log(MujocoSimulator(), ("arm_action",)).played("pick", "oracle", "train", 3, True, False, "unstable")
+    with pytest.raises(ReplayError, match="pick, train episode 3: ended before its first step"):
+        keep(nothing, "laser", tmp_path, 0)
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def damage(file: Path) -> None:
+    """Change what is packed in the middle of it, and not its list of contents."""
+    content = bytearray(file.read_bytes())
+    content[60:200] = bytes(140)
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        cut_short,
+        damage,
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_text("no archive"),
+        lambda file: np.savez(file, other=np.zeros(3)),
+        lambda file: np.savez(file, told=np.array("[]"), task=np.zeros(3)),
+        lambda file: np.savez(file, told=np.array('{"tasks": []}'), task=np.zeros(3)),
+        lambda file: file.rename(file.with_name("0 copy.npz")),
+    ],
+)
+def test_a_file_that_is_no_episode_is_named(drawers: Path, tmp_path: Path, spoil: Any) -> None:
+    copied = Path(shutil.copytree(drawers, tmp_path / "copied"))
+    spoil(file_of(copied, 1))
+    with pytest.raises(RecordsError, match=r"episodes/0\S*( copy)?\.npz: is no episode of a collection .*; delete it$"):
+        held(copied)
 
 
 def test_minari_reads_it_and_its_environment_plays_it_again(drawers: Path, monkeypatch: pytest.MonkeyPatch) -> None:

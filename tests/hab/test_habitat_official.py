@@ -58,7 +58,7 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content))
 
 
-def write_episodes(path: Path, episodes: list[dict[str, Any]]) -> None:
+def write_episodes(path: Path, episodes: list[Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(json.dumps({"episodes": episodes}).encode(), mtime=0))
 
@@ -473,7 +473,7 @@ def hand(tmp_path: Path) -> Path:
     return data
 
 
-def write_hand(data: Path, *episodes: dict[str, Any]) -> None:
+def write_hand(data: Path, *episodes: Any) -> None:
     write_episodes(data / "datasets/replica_cad/rearrange/v1/val/prepare_groceries.json.gz", list(episodes))
 
 
@@ -579,6 +579,7 @@ def edit(place: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path]
     return apply
 
 
+_CAD = "replica_cad/replicaCAD.scene_dataset_config.json"
 _SCENE = "replica_cad/configs/scenes/v3_sc3_staging_00.scene_instance.json"
 _FRIDGE = "replica_cad/urdf/fridge/fridge.ao_config.json"
 _BAD_POSE = [["004_sugar_box.object_config.json", [[2, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]]]
@@ -604,6 +605,13 @@ _BAD_POSE = [["004_sugar_box.object_config.json", [[2, 0, 0, 0], [0, 1, 0, 0], [
         (refit("start_position", [0, math.nan, 0]), "start_position is not 3 numbers"),
         (refit("ao_states", {"fridge_:0000": {"top_door": 1.5}}), "not by links' numbers"),
         (refit("markers", [{"name": "x", "params": {"link": "top_door"}}]), "names no link of an object"),
+        (refit("markers", 3), "its markers are not as"),
+        (refit("name_to_receptacle", ["x"]), "its name_to_receptacle are not as"),
+        (lambda d: write_hand(d, hand_episode(), None), "episode 1 is no table"),
+        (edit(_CAD, lambda c: c.update(stages=[])), "stages, or its default_attributes, is no table"),
+        (edit(_CAD, lambda c: c["objects"].update(default_attributes=None)), "objects, or its default_attributes, is"),
+        (edit(_CAD, lambda c: c["objects"].update(paths={".json": "configs/objects"})), "a list of places each"),
+        (edit(_CAD, lambda c: c["objects"].update(paths={".json": [""]})), "a list of places each"),
         (
             refit("markers", [{"name": "x", "params": {**MARKERS[0]["params"], "link": "side_door"}}]),
             "no fridge_:0000 with a link side_door",
@@ -630,6 +638,18 @@ def test_what_cannot_be_used_is_said_in_one_line(hand: Path, spoil: Callable[[Pa
         read_episode(folder, "prepare_groceries", 0)
     assert said in str(raised.value) and "\n" not in str(raised.value)
     assert str(hand) in str(raised.value) or "v3_sc3_staging_00" in str(raised.value)
+
+
+@pytest.mark.parametrize("missing", ["markers", "name_to_receptacle", "goal_receptacles"])
+def test_null_is_none_of_them(hand: Path, missing: str) -> None:
+    """As where an episode does not have the key at all."""
+    other = Path(shutil.copytree(hand, hand.parent / "other"))
+    write_hand(hand, *(hand_episode(**{missing: None}) for _ in range(2)))
+    without = hand_episode()
+    del without[missing]
+    write_hand(other, without)
+    read = read_episode(DataFolder(hand, "val"), "prepare_groceries", 1)
+    assert (read.targets, read.joints) == (read_hand(other).targets, read_hand(other).joints)
 
 
 def test_a_dataset_without_scenes_is_refused(tmp_path: Path) -> None:

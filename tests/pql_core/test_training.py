@@ -7,6 +7,7 @@ import math
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -165,6 +166,7 @@ def test_a_resume_takes_up_all_that_was_learnt(tmp_path: Path, parallel: bool) -
     trainer(config, tmp_path, resume=True).train()
     after = checkpoint.load(tmp_path / "checkpoint.pt")
     assert after["sessions"] == before["sessions"] + 1
+    assert before["recent"] and (after["recent"], after["greedy"]) == (before["recent"], before["greedy"])
     for key in ("steps", "random_steps", "e", "v", "p", "learners", "statistics", "rng"):
         mine, saved = numbers(after[key]), numbers(before[key])
         assert len(mine) == len(saved) > 0
@@ -190,15 +192,87 @@ def test_without_ratios_nobody_waits(tmp_path: Path, per_step: float, steps: int
         assert result.steps >= steps and saved["v"] < 0.1 * per_step * learnt
 
 
-def test_a_lost_replay_is_filled_anew(tmp_path: Path) -> None:
-    trainer(replace(SHORT, total_steps=640), tmp_path).train()
+def lose(file: Path) -> None:
+    file.unlink()
+
+
+def damage(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:1000])
+
+
+def empty(file: Path) -> None:
+    torch.save({"columns": {}}, file)
+
+
+def make_another(file: Path) -> None:
+    """Of observations that nobody has now."""
+    saved = replay.load(file)
+    other = {name: torch.zeros(*c.shape, 2) if c.is_floating_point() else c for name, c in saved["columns"].items()}
+    torch.save({**saved, "columns": other}, file.with_suffix(".new"))
+    file.with_suffix(".new").replace(file)
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize("happens", [lose, damage, empty, make_another])
+def test_a_lost_replay_is_filled_anew(tmp_path: Path, happens: Callable[[Path], None], parallel: bool) -> None:
+    trainer(replace(SHORT, total_steps=640, parallel=parallel), tmp_path).train()
     before = checkpoint.load(tmp_path / "checkpoint.pt")
-    (tmp_path / "replay.pt").unlink()
-    trainer(SHORT, tmp_path, resume=True).train()
+    happens(tmp_path / "replay.pt")
+    trainer(replace(SHORT, parallel=parallel), tmp_path, resume=True).train()
+    warned = "replay.pt: cannot be read, or does not fit; it is filled anew" in (tmp_path / "log.txt").read_text()
+    assert warned == (happens is not lose)
     after = checkpoint.load(tmp_path / "checkpoint.pt")
     refilled = (after["steps"] - before["steps"]) - (after["e"] - before["e"])
     assert refilled == pytest.approx(16 * 16, abs=16)
     assert after["random_steps"] == before["random_steps"]  # by the policy, not at random
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_replay_without_steps_is_not_lost(tmp_path: Path, parallel: bool) -> None:
+    """It is that of a run that was stopped before its first one."""
+    trainer(replace(SHORT, total_steps=16, parallel=parallel), tmp_path).train()
+    columns = replay.load(tmp_path / "replay.pt")["columns"]
+    none = {name: c * 0 if name == "count" else c[:, :0].clone() for name, c in columns.items()}
+    (tmp_path / "replay.pt").unlink()
+    torch.save({"steps": 0, "used": 0, "columns": none}, tmp_path / "replay.pt")
+    trainer(replace(SHORT, total_steps=32, parallel=parallel), tmp_path, resume=True).train()
+    assert "filled anew" not in (tmp_path / "log.txt").read_text()
+
+
+def test_a_run_is_resumed_on_another_device(tmp_path: Path) -> None:
+    """Its noise is another one then: a state of CUDA's generator has 16 bytes."""
+    trainer(replace(SHORT, total_steps=640), tmp_path).train()
+    saved = checkpoint.load(tmp_path / "checkpoint.pt")
+    checkpoint.save(tmp_path / "checkpoint.pt", {**saved, "rng": torch.zeros(16, dtype=torch.uint8)})
+    assert trainer(SHORT, tmp_path, resume=True).train().steps >= 960
+
+
+def test_what_is_killed_after_its_first_row_can_be_resumed(tmp_path: Path) -> None:
+    def killed(row: Row) -> bool:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        trainer(replace(SHORT, log_every_s=0.0), tmp_path).train(killed)
+    assert (tmp_path / "scalars.jsonl").stat().st_size > 0
+    assert trainer(replace(SHORT, log_every_s=0.0), tmp_path, resume=True).train().steps >= 960
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"initial_std": 0.0}, r"policy.initial_std=0.0: must be positive"),
+        ({"initial_std": math.nan}, r"policy.initial_std=nan: must be positive"),
+        ({"initial_part_std": {"move": -1.0}}, r"policy.initial_part_std.move=-1.0: must be positive"),
+        ({"initial_part_std": {"pull": 1.0}}, r"policy.initial_part_std.pull: no such action part"),
+        ({"initial_bias": {"pull": 1.0}}, r"policy.initial_bias.pull: no such action part"),
+        ({"initial_bias": {"move": math.nan}}, r"policy.initial_bias.move=nan: give a number"),
+        ({"critic_keys": ["everything"]}, r"policy.critic_keys: no vector of floats everything"),
+        ({"critic_keys": ["seen"], "teacher_key": "seen"}, r"policy.teacher_key=seen: PQL's policy has no such thing"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(setting: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        PqlTrainer(PointMass, SHORT, replace(NETWORK, **setting), show_progress=False)
 
 
 def test_sigterm_saves_and_ends(tmp_path: Path) -> None:

@@ -512,6 +512,7 @@ def shared_memory(pids: set[int]) -> set[str]:
         (signal.SIGTERM, False, "learning"),
         (signal.SIGTERM, True, "collecting"),
         (signal.SIGINT, True, "learning"),
+        (signal.SIGUSR1, True, "learning"),
     ],
 )
 def test_a_signal_saves_and_ends_in_time(tmp_path: Path, number: signal.Signals, to_all: bool, where: str) -> None:
@@ -540,6 +541,32 @@ def test_a_signal_saves_and_ends_in_time(tmp_path: Path, number: signal.Signals,
     assert training.steps == 180
     result: Result = training.train()
     assert (result.steps, result.interrupted, result.restarts) == (360, False, 0)
+
+
+def test_what_is_killed_after_its_first_row_can_be_resumed(tmp_path: Path) -> None:
+    """As by the system, for want of memory: no checkpoint is due for minutes."""
+
+    def killed(update: Update) -> bool:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        quiet(Walk, tmp_path, total_steps=180, rollout_length=30, log_every_s=0.0).train(killed)
+    assert (tmp_path / "scalars.jsonl").stat().st_size > 0
+    assert quiet(Walk, tmp_path, resume=True, total_steps=180, rollout_length=30).train().steps == 180
+
+
+def test_a_resume_knows_the_last_episodes(tmp_path: Path) -> None:
+    """And leaves this process as many threads as it had."""
+    threads, known = torch.get_num_threads(), list[list[dict[str, float]]]()
+    torch.set_num_threads(threads + 1)
+    try:
+        for steps in (360, 450):
+            quiet(Walk, tmp_path, resume=steps > 360, total_steps=steps, rollout_length=30).train()
+            known.append(checkpoint.load(tmp_path / "checkpoint.pt")["recent"])
+        assert torch.get_num_threads() == threads + 1
+    finally:
+        torch.set_num_threads(threads)
+    assert 0 < len(known[0]) < len(known[1]) and known[1][: len(known[0])] == known[0]
 
 
 def test_kill_9_of_the_learner_leaves_nothing_behind(tmp_path: Path) -> None:

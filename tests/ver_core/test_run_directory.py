@@ -59,10 +59,16 @@ def test_the_paths_are_the_documented_ones(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"config.yaml", "run.json", "log.txt"}
 
 
-@pytest.mark.parametrize("name", ["checkpoint.pt", "scalars.jsonl"])
-def test_a_new_run_refuses_a_folder_with_results(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("checkpoint.pt", "holds a run already; use --resume to continue it"),
+        ("scalars.jsonl", "holds what a run without a checkpoint has left; remove it"),  # --resume would be refused
+    ],
+)
+def test_a_new_run_refuses_a_folder_with_results(tmp_path: Path, name: str, told: str) -> None:
     (tmp_path / name).write_text("x\n")
-    with pytest.raises(RunError, match=r"^[^\n]*: holds a run already; use --resume [^\n]* or another --out$"):
+    with pytest.raises(RunError, match=rf"^[^\n]*: {told}, or [^\n]*another --out$"):
         RunDirectory.create(tmp_path, CONFIG, resume=False)
     assert [p.name for p in tmp_path.iterdir()] == [name]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
@@ -19,11 +21,13 @@ from browser import open_browser
 from PIL import Image
 
 from hab import robot
+from hab.actions import STOP
 from hab.episodes import make_episode
 from hab.mujoco.simulator import MujocoSimulator
 from hab.objects import object_kind
+from planner.agent import Agent, chain_limits
 from planner.task_planner import plan
-from planner.trajectory import in_words
+from planner.trajectory import ReplayError, in_words
 from skills.skill import Goal
 from videos.teleoperation import HAND_M, KEYS, NUDGE_S, WAIT_S, Keys, Teleoperation
 
@@ -168,6 +172,36 @@ def test_a_plan_in_words() -> None:
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("navigate", OSError("No space left on device")),
+        ("navigate", ReplayError("step 3 went another way")),
+        ("set_table", RuntimeError("no pick start fits")),
+    ],
+)
+def test_an_episode_that_fails_does_not_end_the_page(
+    name: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A demonstration cannot be kept, or a scenario's episode cannot be drawn; a second later comes Ctrl-C."""
+    watch = pytest.importorskip("videos.watch", reason="mjviser is not installed: pip install 'tpsrl[watch]'")
+
+    def fail(*told: object) -> str:
+        threading.Timer(1.0, _thread.interrupt_main).start()
+        raise error
+
+    monkeypatch.setattr(Teleoperation, "act", lambda hands, sim: {STOP: np.ones(1, np.float32)})
+    monkeypatch.setattr(watch, "make_episode", fail)
+    choice = watch.Choice(name, Agent("teleoperation"), "train", 0)
+    page = watch.Watch(choice, chain_limits(100, {}), port=8472, on_played=fail)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            page.run()
+        assert str(error) in page._page._kept.content + page._page._status.content
+    finally:
+        page.close()
 
 
 @pytest.fixture

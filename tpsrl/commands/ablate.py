@@ -70,7 +70,10 @@ def ablate_command(
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder}: is a file; name a folder")
     output_files([("--out", folder / "summary.json")])
-    if videos or any(sees_depth(cell.agent(skills), scenario, config.sim.obs) for cell in cells):
+    seen = any(sees_depth(cell.agent(skills), scenario, config.sim.obs) for cell in cells)
+    if config.sim.depth_noise and not (seen or videos):
+        raise BadInput("sim.depth_noise: is the camera's, and no policy here sees it; leave it out, or add --obs depth")
+    if seen or videos:
         check_rendering(config)
     for line in lacking:
         click.echo(f"left out: {line}", err=True)

@@ -62,7 +62,7 @@ def evaluate_command(
         ]
     )
     seen = sees_depth(agent, name, config.sim.obs)
-    if config.sim.depth_noise and not (seen or films or agent.replan == "sensed"):
+    if config.sim.depth_noise and not (seen or films):
         raise BadInput("sim.depth_noise: is the camera's, and no policy here sees it; leave it out, or add --obs depth")
     if seen or films:
         check_rendering(config)

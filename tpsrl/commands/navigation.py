@@ -47,8 +47,19 @@ class _OrNavigation(click.Command):
     ) -> click.Context:
         if args and not args[0].startswith("-"):
             KNOWN.convert(args[0], None, None)
-        chosen = self._navigation if any(argument in TASKS for argument in args) else self._usual
+        chosen = self._navigation if self._name_in(args) in TASKS else self._usual
         return chosen.make_context(info_name, args, parent, **extra)
+
+    def _name_in(self, args: list[str]) -> str:
+        """Return the first argument that is no option's, nor its value."""
+        options = [p for p in (*self._usual.params, *self._navigation.params) if isinstance(p, click.Option)]
+        valued = {name for option in options if not option.is_flag for name in option.opts}
+        before = ""
+        for argument in args:
+            if not argument.startswith("-") and before not in valued:
+                return argument
+            before = argument
+        return ""
 
 
 @click.command("train-nav")
@@ -206,6 +217,7 @@ def render_navigation_command(
     """Write a video of one episode: the camera's view beside a map of the path, the shortest path and what was seen."""
     import numpy as np
 
+    from eval.navigation import noise_seed
     from hab.navigation.env import NavigationEnv
     from hab.navigation.oracle import shortest_path_action
     from tpsrl.progress import frame_progress
@@ -224,7 +236,8 @@ def render_navigation_command(
         return shortest_path_action(env) if navigator is None else navigator.act([0], [observation])[0]
 
     with frame_progress(f"{task} {episode}") as on_frame:
-        info = film_navigation(env, episode, act, env.metadata["render_fps"], out, on_frame)
+        fps = env.metadata["render_fps"]
+        info = film_navigation(env, episode, act, fps, out, on_frame, noise_seed(seed, episode))
     said = ", ".join(f"{name} {value:.2f}" for name, value in info.items() if isinstance(value, float))
     click.echo(f"{out}: {'success' if info.get('success') else 'ended'} after {info['num_steps']} steps; {said}")
 

@@ -83,8 +83,8 @@ def watch_command(
         pass
     finally:
         watch.close()
-    if record:
-        _finish(record, observe)
+        if record:
+            _finish(record, observe)
 
 
 def _recording(folder: Path, skill_nav: bool, observe: str) -> Callable[[Played], str]:
@@ -96,15 +96,14 @@ def _recording(folder: Path, skill_nav: bool, observe: str) -> Callable[[Played]
     check_format("minari")
     try:
         check_settings(folder, {"agent": HANDS, "skill_nav": skill_nav, "observe": observe}, {})
+        held(folder)
     except RecordsError as error:
         raise BadInput(str(error)) from error
 
     def on_played(played: Played) -> str:
         number = max((episode.number for episode in held(folder)), default=-1) + 1
         kept = keep(played, observe, folder, number)
-        return (
-            f"demonstration {number} is kept: {kept.steps} steps, {'success' if kept.success else played.told.reason}"
-        )
+        return f"demonstration {number} is kept: {kept.steps} steps, {'success' if kept.success else kept.told.reason}"
 
     return on_played
 
@@ -112,8 +111,12 @@ def _recording(folder: Path, skill_nav: bool, observe: str) -> Callable[[Played]
 def _finish(folder: Path, observe: str) -> None:
     """Make a dataset of each task's demonstrations."""
     from eval.collect import held
+    from eval.records import RecordsError
 
-    kept = held(folder)
+    try:
+        kept = held(folder)
+    except RecordsError as error:
+        raise BadInput(str(error)) from error
     if not kept:
         click.echo("nothing was played by hand: no dataset")
         return
