@@ -41,8 +41,7 @@ class ActionScale(nn.Module):
     first: Tensor
 
     def __init__(self, layout: ActionLayout, policy: PolicyConfig) -> None:
-        """Raise `UnsupportedSpace` for actions that are not bounded real numbers, `ConfigError` for settings that fit
-        none of them."""
+        """Raise `UnsupportedSpace` for actions without finite bounds, `ConfigError` for settings that do not fit."""
         super().__init__()
         heads = heads_of(layout, policy)
         low: list[float] = []

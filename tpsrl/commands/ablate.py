@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hab.episodes import SCENARIOS, SPLITS
-from tpsrl.commands.options import check_rendering, eval_config, obs_option, request_of, seed_option
+from tpsrl.commands.options import check_depth, eval_config, obs_option, request_of, seed_option
 from tpsrl.inputs import BadInput, Name, output_files
 
 
@@ -70,11 +70,7 @@ def ablate_command(
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder}: is a file; name a folder")
     output_files([("--out", folder / "summary.json")])
-    seen = any(sees_depth(cell.agent(skills), scenario, config.sim.obs) for cell in cells)
-    if config.sim.depth_noise and not (seen or videos):
-        raise BadInput("sim.depth_noise: is the camera's, and no policy here sees it; leave it out, or add --obs depth")
-    if seen or videos:
-        check_rendering(config)
+    check_depth(config, videos or any(sees_depth(cell.agent(skills), scenario, config.sim.obs) for cell in cells))
     for line in lacking:
         click.echo(f"left out: {line}", err=True)
     request = request_of(scenario, cells[0].agent(skills), split, episodes, seed, config)

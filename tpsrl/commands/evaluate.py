@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tpsrl.commands.options import (
     agent_options,
-    check_rendering,
+    check_depth,
     chosen_agent,
     eval_config,
     film_path,
@@ -19,7 +19,7 @@ from tpsrl.commands.options import (
     seed_option,
 )
 from tpsrl.commands.render import render_episode
-from tpsrl.inputs import BadInput, Failure, json_lines, output_files, write_text
+from tpsrl.inputs import Failure, json_lines, output_files, write_text
 
 
 @click.command("eval")
@@ -61,11 +61,7 @@ def evaluate_command(
             for path in (film, film.with_suffix(".jsonl"))
         ]
     )
-    seen = sees_depth(agent, name, config.sim.obs)
-    if config.sim.depth_noise and not (seen or films):
-        raise BadInput("sim.depth_noise: is the camera's, and no policy here sees it; leave it out, or add --obs depth")
-    if seen or films:
-        check_rendering(config)
+    check_depth(config, bool(films) or sees_depth(agent, name, config.sim.obs))
     request = request_of(name, agent, flags["split"], episodes, seed, config)
     with episode_progress(name, episodes) as on_result:
         evaluation = evaluate(request, workers, on_result)

@@ -142,5 +142,16 @@ def check_rendering(config: EvalConfig) -> None:
         prepare_rendering()
 
 
+def check_depth(config: EvalConfig, seen: bool) -> None:
+    """Fail before the work starts where nobody sees the depth images whose noise is asked for, or nothing draws them.
+
+    seen: whether a policy or a film has images.
+    """
+    if config.sim.depth_noise and not seen:
+        raise BadInput("sim.depth_noise: is the camera's, and no policy here sees it; leave it out, or add --obs depth")
+    if seen:
+        check_rendering(config)
+
+
 def film_path(name: str, split: str, index: int) -> Path:
     return Path("outputs") / f"{name}_{split_name(split)}_{index}.mp4"
