@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import _thread
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
@@ -185,17 +183,20 @@ def test_a_plan_in_words() -> None:
 def test_an_episode_that_fails_does_not_end_the_page(
     name: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A demonstration cannot be kept, or a scenario's episode cannot be drawn; a second later comes Ctrl-C."""
+    """A demonstration cannot be kept, or a scenario's episode cannot be drawn; then, while it waits, comes Ctrl-C."""
     watch = pytest.importorskip("videos.watch", reason="mjviser is not installed: pip install 'tpsrl[watch]'")
 
     def fail(*told: object) -> str:
-        threading.Timer(1.0, _thread.interrupt_main).start()
         raise error
+
+    def interrupted(timeout_s: float) -> bool:
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(Teleoperation, "act", lambda hands, sim: {STOP: np.ones(1, np.float32)})
     monkeypatch.setattr(watch, "make_episode", fail)
     choice = watch.Choice(name, Agent("teleoperation"), "train", 0)
     page = watch.Watch(choice, chain_limits(100, {}), port=8472, on_played=fail)
+    monkeypatch.setattr(page._wishes.changed, "wait", interrupted)
     try:
         with pytest.raises(KeyboardInterrupt):
             page.run()
