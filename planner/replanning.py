@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pddlpy.pddl import Operator
@@ -87,7 +87,7 @@ class Replanner:
         `where`: the objects' places (m, world), by PDDL name; `here`: the base's.
         """
         wanted = frozenset(goals)
-        search = _Search(self, wanted, {**self._places, **where}, here)
+        search = _Search(self, sorted(wanted), {**self._places, **where}, here)
         start = State(frozenset(atoms) | self._always)
         order = itertools.count()
         frontier = [(search.least(start), next(order), 0.0, start)]
@@ -131,7 +131,8 @@ class _Search:
     """The costs of one call of the planner."""
 
     planner: Replanner
-    goals: frozenset[Atom]
+    goals: Collection[Atom]
+    """In an order of their own: what they are to cost is added up in it."""
     places: Mapping[str, Vec3]
     here: tuple[float, float]
 
@@ -153,7 +154,7 @@ class _Search:
     def least(self, state: State) -> float:
         """Return what is still to be done at least: calls, each object's own way, and the shortest way to it."""
         atoms, at = state.atoms, self._at(state)
-        missing = [(goal[1], goal[2]) for goal in sorted(self.goals) if goal[0] == "object_at" and goal not in atoms]
+        missing = [(goal[1], goal[2]) for goal in self.goals if goal[0] == "object_at" and goal not in atoms]
         ends = [goal for _, goal in missing] + self.planner.containers
         steps, shut = 0.0, set[str]()
         for name, goal in missing:
