@@ -274,7 +274,7 @@ def test_a_film_draws_as_the_evaluation_that_it_shows(
     monkeypatch.setattr("videos.render.seed_draws", lambda seed, index: seeds.append((seed, index)))
     monkeypatch.setattr("videos.render._write", lambda *told: None)
     monkeypatch.setattr("videos.render.prepare_rendering", lambda: None)
-    for module in ("render", "evaluate"):
+    for module in ("render", "options"):
         monkeypatch.setattr(f"tpsrl.commands.{module}.check_rendering", lambda config: None)
     monkeypatch.chdir(tmp_path)
     short = ["--skills", "oracle", "chain.episode_steps=1"]
