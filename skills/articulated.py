@@ -66,6 +66,9 @@ SPAWN_REGION_SCALE = 0.2
 stand."""
 HANDOVER_RAD = 1.3
 """Navigate comes from the side at most this far off the direction in which the front looks."""
+FLOOR_MAX_M = 2.5
+"""Base to where one stands before the shut front, along the floor; a door that stands wide open may look into another
+room."""
 _CANDIDATES = 30
 
 Range = tuple[float, float]
@@ -133,12 +136,13 @@ class Articulated(SkillTask[ArticulatedState]):
         turned = 0.0 if against_wall(articulation) else swing(articulation, position)
         outward = articulation.yaw + turned
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
-        goal = Goal(handle_at(articulation, 0.0), "", articulation.name)
+        shut = handle_at(articulation, 0.0)
+        goal = Goal(shut, "", articulation.name)
+        near = grid.cells_near(self._before(shut, articulation.yaw), FLOOR_MAX_M)
         if kind == "chain" and self.base_movement:
-            before = sum(self.box_x_m) / 2.0
-            out = rotated(outward, (before, 0.0))
-            work = handle[0] + float(out[0]), handle[1] + float(out[1])
-            for pose in handover_poses(grid, rng, handle, work):
+            for pose in handover_poses(grid, rng, handle, self._before(handle, outward)):
+                if not near[grid.cell(*pose[:2])]:
+                    continue
                 if abs(math.remainder(facing(handle, pose) - outward, math.tau)) < HANDOVER_RAD:
                     yield Start(replace(episode, robot=pose), goal)
             return
@@ -157,9 +161,13 @@ class Articulated(SkillTask[ArticulatedState]):
                 else fixed_yaw_noise(rng, self.fixed_yaw_rad)
             )
             yaw = facing((x, y), handle) + noise
-            if not grid.is_free(x, y):
-                continue
-            yield Start(replace(episode, robot=(x, y, yaw)), goal)
+            if grid.is_free(x, y) and near[grid.cell(x, y)]:
+                yield Start(replace(episode, robot=(x, y, yaw)), goal)
+
+    def _before(self, handle: Sequence[float], outward: float) -> tuple[float, float]:
+        """Return the middle of the start box: so far before a handle, the way its front looks (rad)."""
+        x, y = rotated(outward, (sum(self.box_x_m) / 2.0, 0.0))
+        return handle[0] + float(x), handle[1] + float(y)
 
     def measure(self, common: Common) -> ArticulatedState:
         name, sim = self.goal.articulation, self.sim
