@@ -22,7 +22,7 @@ from hab.mapping import CELL_M, CELLS, LaserMap
 from hab.measures import ee_in_base
 from hab.mujoco.simulator import MujocoSimulator
 from hab.observation_sets import CRITIC_KEYS, OBSERVATION_SETS
-from hab.openings import against_wall, grid_with_openings, link_to_world, opened_boxes, rotated
+from hab.openings import against_wall, free_edge, grid_with_openings, link_to_world, opened_boxes, rotated
 from hab.sensors import RobotPose
 from skills import TASKS, make_env
 from skills.articulated import ArticulatedState, handle_reward, state_reward, way_behind
@@ -809,6 +809,32 @@ def test_fridges_in_corners_have_start_states_within_their_doors_range(skill: st
         # The base stands where the fridge looks, and not in the wall's half of the room.
         ahead = rotated(-door.yaw, env.sim.base[:2] - np.array(door.pos[:2]))[0]
         assert ahead > 0.7
+
+
+def walls_between(sim: Any, a: Any, b: Any) -> list[str]:
+    """Which walls the straight line between two points of the world goes through, by the slabs of their boxes."""
+    through = []
+    for k in range(sim.model.ngeom):
+        if "walls/" in sim.model.geom(k).name:
+            turn, middle = sim.data.geom_xmat[k].reshape(3, 3), sim.data.geom_xpos[k]
+            begin, way = (np.asarray(a) - middle) @ turn, (np.asarray(b) - np.asarray(a)) @ turn
+            with np.errstate(divide="ignore"):
+                ends = (np.array([[-1.0], [1.0]]) * sim.model.geom_size[k] - begin) / way
+            if max(0.0, ends.min(0).max()) < min(1.0, ends.max(0).min()):
+                through.append(sim.model.geom(k).name)
+    return through
+
+
+@pytest.mark.parametrize(("index", "chain"), [(191, 0.0), (263, 0.0), (280, 0.0), (263, 1.0), (280, 1.0)])
+def test_no_wall_stands_between_a_door_and_who_is_to_shut_it(index: int, chain: float) -> None:
+    """Where it was opened wide enough to look into the next room, the base once stood there."""
+    env: Any = make_env("close_fridge", split="train", index=index, chain_starts=chain).unwrapped
+    for seed in range(4):
+        env.reset(seed=seed)
+        door = env.sim.scene.articulation("fridge")
+        edge = link_to_world(door, env.sim.joint_pos("fridge"), free_edge(door))
+        assert walls_between(env.sim, (*env.sim.base[:2], 1.0), (*edge[:2], 1.0)) == []
+        assert walls_between(env.sim, (*env.sim.base[:2], 1.0), (-9.0, -9.0, 1.0))  # a line out of the house
 
 
 @pytest.mark.parametrize("index", range(4))
