@@ -173,6 +173,12 @@ def make_episode(scenario: str, split: str, index: int, objects: int = HOUSE_OBJ
         from hab.habitat.official import read_episode
 
         return read_episode(data, scenario, index, objects if objects < HOUSE_OBJECTS else None)
+    return _generated(scenario, split, index, objects)
+
+
+@lru_cache(maxsize=4)
+def _generated(scenario: str, split: str, index: int, objects: int) -> Episode:
+    # Kept, because a skill's task draws its start states until one fits, all of the same few episodes.
     seed = scene_seed(split, index)
     scene, grid = load_scene(seed), load_grid(seed)
     for attempt in range(_ATTEMPTS):

@@ -138,7 +138,8 @@ class Articulated(SkillTask[ArticulatedState]):
         grid = grid_with_openings(scene, load_grid(scene.seed), episode.joints)
         shut = handle_at(articulation, 0.0)
         goal = Goal(shut, "", articulation.name)
-        near = grid.cells_near(self._before(shut, articulation.yaw), FLOOR_MAX_M)
+        before = self._before(shut, articulation.yaw)
+        near = grid.cells_near(before, FLOOR_MAX_M) if turned else grid.largest_component
         if kind == "chain" and self.base_movement:
             for pose in handover_poses(grid, rng, handle, self._before(handle, outward)):
                 if not near[grid.cell(*pose[:2])]:
