@@ -119,6 +119,11 @@ def opened_boxes(scene: Scene, joints: Mapping[str, float]) -> list[OrientedBox]
     return [footprint(a, joints[a.name]) for a in _standing_open(scene, joints)]
 
 
+def door_boxes(scene: Scene, joints: Mapping[str, float]) -> list[OrientedBox]:
+    """Return the footprints of the fridges' doors that stand open (a drawer is reached into, not past)."""
+    return opened_boxes(scene, {name: at for name, at in joints.items() if scene.articulation(name).kind == "fridge"})
+
+
 def _standing_open(scene: Scene, joints: Mapping[str, float]) -> list[Articulation]:
     return [a for a in scene.articulations if abs(joints.get(a.name, 0.0)) > AJAR_RAD_OR_M]
 

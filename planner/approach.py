@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from hab.episodes import approach_poses, holds
 from hab.navgrid import NavGrid, OrientedBox
-from hab.openings import grid_with_openings
+from hab.openings import door_boxes, grid_with_openings
 from hab.scene import Receptacle, Scene, Vec3
-from planner.doors import door_boxes, hidden
+from planner.doors import hidden
 from skills.floor_distance import FloorDistance
 from skills.skill import Goal
 from skills.starts import by_sides, moved_receptacle

@@ -7,7 +7,7 @@ of a door is how scenarios begin, where the hand has brought it, and where the h
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,11 +74,6 @@ class OpenDoors:
             seen = {fridge.name: joint_seen(look, fridge) for fridge in near}
             self._joints.update({name: joint for name, joint in seen.items() if joint is not None})
         return True
-
-
-def door_boxes(scene: Scene, joints: Mapping[str, float]) -> list[OrientedBox]:
-    """Return where fridges' doors are on the floor that stand open (rad)."""
-    return opened_boxes(scene, {name: at for name, at in joints.items() if scene.articulation(name).kind == "fridge"})
 
 
 def hidden(boxes: Iterable[OrientedBox], base: Sequence[float], place: Sequence[float]) -> bool:

@@ -15,7 +15,7 @@ from skimage.graph import MCP_Geometric
 
 from hab.actions import Action
 from hab.navgrid import NavGrid, OrientedBox
-from hab.openings import against_wall, opened_boxes
+from hab.openings import against_wall, door_boxes
 from hab.simulator import Simulator
 from skills.oracle.driving import HAND_AZIMUTH_RAD, HAND_M, HAND_ROOM_M, Stop, cost_to_go
 from skills.oracle.motion import Motion, Script, Scripted, approach_speed, turn_rate
@@ -205,9 +205,8 @@ def places(
 
 
 def opened_doors(sim: Simulator) -> list[OrientedBox]:
-    """Return the footprints of the fridge doors that stand open (a drawer is reached into, not past)."""
-    doors = {a.name: sim.joint_pos(a.name) for a in sim.scene.articulations if a.kind == "fridge"}
-    return opened_boxes(sim.scene, doors)
+    """Return the footprints of the fridges' doors that stand open."""
+    return door_boxes(sim.scene, {a.name: sim.joint_pos(a.name) for a in sim.scene.articulations})
 
 
 def _crosses(box: OrientedBox, start: tuple[float, float], end: NDArray[np.float64]) -> bool:

@@ -9,10 +9,10 @@ import pytest
 
 from hab.episodes import Episode, load_grid, load_scene, make_episode
 from hab.navgrid import NavGrid
-from hab.openings import drawn_out, fridge_start, grid_with_openings, handle_at, rotated, widest
+from hab.openings import door_boxes, drawn_out, fridge_start, grid_with_openings, handle_at, rotated, widest
 from hab.scene import Scene
 from planner.approach import FRONT_PASSED_M, PASSED_M, approach
-from planner.doors import door_boxes, hidden
+from planner.doors import hidden
 from skills.skill import Goal
 from skills.starts import working_sides
 

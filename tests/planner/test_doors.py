@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from hab.backend import make_simulator
 from hab.episodes import make_episode
-from hab.openings import footprint, fridge_start, handle_at
+from hab.openings import door_boxes, footprint, fridge_start, handle_at
 from hab.scene import Articulation
 from hab.simulator import Simulator
-from planner.doors import OpenDoors, door_boxes, hidden
+from planner.doors import OpenDoors, hidden
 from planner.look import LOOK_EVERY
 
 EPISODE = make_episode("prepare_groceries", "train", 1)
