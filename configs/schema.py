@@ -92,8 +92,7 @@ class TrainSkillConfig:
     chain_states: str = ""
     """The file that they are from (`tpsrl record-starts`); "": they are drawn (skills/starts.py)."""
     retries: float = 0.0
-    """Share of the training episodes that are failed ones of the same apartment again, where there are such, and of the
-    apartments that are drawn because there are such."""
+    """Share of the training episodes that are failed ones of the same apartment again, where there are such."""
     practised: dict[str, float] = field(default_factory=dict)
     """By kind of furniture, or `floor`: how much likelier than others Pick's and Place's calls are about what lies, or
     is to lie, there (skills/task.py)."""

@@ -192,8 +192,7 @@ def card_text(name: str, facts: dict[str, Any]) -> str:
         *(
             [
                 f"- {policy['retries']:.0%} of the training episodes are ones again that failed in the same apartment, "
-                "where there are such, and since 2026-12-01 so many of the apartments are ones where something failed; "
-                "the curve is lower for it."
+                "where there are such; the curve is lower for it."
             ]
             if policy.get("retries")
             else []

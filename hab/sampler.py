@@ -18,8 +18,7 @@ SCENE_REPEATS = 16
 class EpisodeSampler:
     """Draws episode indices of a split, the same ones for the same generator; or gives `index` every time.
 
-    retries: the share of the draws that are of episodes of the same apartment that failed before, where there are such;
-    and of the apartments that are drawn because there are such.
+    retries: the share of the draws that are of episodes of the same apartment that failed before, where there are such.
     favoured: seeds of apartments of which so large a `share` of the draws is to be; the others share the rest.
     """
 
@@ -37,15 +36,16 @@ class EpisodeSampler:
         self._index = index
         self._apartments = len(seeds)
         self._rounds = rounds or EPISODES[split] // self._apartments
-        self._favoured, self._share = np.isin(seeds, list(favoured)), share
+        numbers = np.arange(self._apartments)
+        of_favour = np.isin(seeds, list(favoured))
+        self._pools, self._share = (numbers[~of_favour], numbers[of_favour]), share
         self._draws = self._apartment = 0
         self._retries = retries
-        self._failed: dict[int, list[int]] = {}
-        """By apartment, what failed there and was not drawn again since."""
+        self._failed: list[int] = []
 
     def failed(self, index: int) -> None:
         """Take note of an episode that was drawn and failed."""
-        self._failed.setdefault(index % self._apartments, []).append(index)
+        self._failed.append(index)
 
     def draw(self, rng: np.random.Generator, options: dict[str, Any] | None = None, restart: bool = False) -> int:
         """Return the next episode's index: the one that the reset's options ask for, the fixed one, or a drawn one.
@@ -54,21 +54,20 @@ class EpisodeSampler:
         """
         if restart:
             self._draws = self._apartment = 0
-            self._failed.clear()
         wanted = (options or {}).get("index", self._index)
         if wanted is not None:
             return int(wanted)
         if self._draws % SCENE_REPEATS == 0:
             self._apartment = self._drawn_apartment(rng)
+            self._failed.clear()
         self._draws += 1
-        failed = self._failed.get(self._apartment)
-        if failed and rng.random() < self._retries:
-            return failed.pop(int(rng.integers(len(failed))))
+        if self._failed and rng.random() < self._retries:
+            return self._failed.pop(int(rng.integers(len(self._failed))))
         return self._apartment + self._apartments * int(rng.integers(self._rounds))
 
     def _drawn_apartment(self, rng: np.random.Generator) -> int:
-        favoured = self._favoured.all() or (self._favoured.any() and rng.random() < self._share)
-        failed = [n for n, indices in self._failed.items() if indices and self._favoured[n] == favoured]
-        again = bool(failed) and rng.random() < self._retries
-        pool = failed if again else np.flatnonzero(self._favoured == favoured)
+        others, favoured = self._pools
+        if len(favoured) == 0:
+            return int(rng.integers(self._apartments))
+        pool = favoured if len(others) == 0 or rng.random() < self._share else others
         return int(pool[rng.integers(len(pool))])

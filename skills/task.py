@@ -174,8 +174,8 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         drawn, or, with a file of `chain_states`, recorded (skills/recorded.py). Then it is the share of the episodes in
         apartments in which the skill was recorded, all of which begin so.
 
-        `retries`: share of the episodes, for training, that are failed ones of the same apartment again, where there
-        are such, and of the apartments that are ones where something failed: what is hard is practised more.
+        `retries`: share of the episodes, for training, that are in the same apartment failed ones again, where there
+        are such: what is hard is practised more.
 
         `practised`: by kind of furniture (`Receptacle.kind`; `FLOOR` for none), how much likelier than another one of
         the same episode or apartment a call of Pick or Place is played, for training, whose object lies, or is to lie,
