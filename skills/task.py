@@ -58,7 +58,9 @@ SHOVED_PEN = 20.0
 is lost, and costs no more."""
 DROP_PEN = 1.0
 """For a seal that broke (habitat's `constraint_violate_pen`)."""
-_ATTEMPTS, _RECORDED_ATTEMPTS = 100, 10
+_ATTEMPTS, _RECORDED_ATTEMPTS = 400, 10
+_KIND = 100
+"""The attempt whose random numbers also say of which kind the start state is."""
 
 
 @dataclass
@@ -400,7 +402,7 @@ class SkillTask(gymnasium.Env[Any, Any], Generic[S]):
         scene = load_scene(scene_seed(self.split, index))
         variant = [self.number, int(self.base_movement), split_number(self.split), index]
         # With recordings, the apartment says which kind it is (hab/sampler.py).
-        chain = not self._recorded and np.random.default_rng([*variant, _ATTEMPTS]).random() < self._chain_starts
+        chain = not self._recorded and np.random.default_rng([*variant, _KIND]).random() < self._chain_starts
         kind: StartKind = "chain" if chain else self._starts
         for attempt in range(_ATTEMPTS):
             rng = np.random.default_rng([*variant, attempt])

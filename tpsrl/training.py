@@ -308,7 +308,7 @@ def summary(name: str, command: str, total: int, result: Result, before: int, ou
     elif fresh:
         lines.append("no episode ended")
     if result.restarts:
-        lines.append(f"{result.restarts} environment workers were replaced; log.txt says why")
+        lines.append(f"environment workers replaced: {result.restarts} (log.txt says why)")
     lines.append(f"in {out}")
     if result.interrupted:
         lines.append(f"interrupted; go on with: tpsrl {command} --out {shlex.quote(str(out))} --resume")
