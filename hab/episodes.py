@@ -165,6 +165,8 @@ def make_episode(scenario: str, split: str, index: int, objects: int = HOUSE_OBJ
     anew, where something finds no free place at a distance to drive to; what is drawn again was not played, so no
     outcome has a say in it. `objects`: play the same episode with only so many, the targets among them.
 
+    The last few are kept, and given again: not to be changed, but by `dataclasses.replace`.
+
     Raises `ValueError` for an unknown scenario or split, or fewer objects than targets.
     """
     if scenario not in SCENARIOS:

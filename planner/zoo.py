@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import skills
@@ -46,8 +48,9 @@ def job_name(config: TrainSkillConfig) -> str:
 
 def run_entry(folder: Path) -> Entry:
     """Return the policy that a training run's folder, or one of the zoo's, holds. Raises `ZooError`."""
+    file = folder / CONFIG
     try:
-        config = read_train_config(folder / CONFIG)
+        config = deepcopy(_config(file, (file.stat().st_mtime_ns, file.stat().st_size) if file.is_file() else None))
     except ConfigError as error:
         raise ZooError(str(error)) from error
     if config.skill not in TASKS:
@@ -55,6 +58,13 @@ def run_entry(folder: Path) -> Entry:
     if not (folder / WEIGHTS).is_file():
         raise ZooError(f"{folder}: holds no {WEIGHTS} yet; training writes it with its first checkpoint")
     return Entry(folder, config)
+
+
+@lru_cache(maxsize=128)
+def _config(file: Path, changed: tuple[int, int] | None) -> TrainSkillConfig:
+    """Return what a file says, kept until it is `changed` (when, and its size): reading one takes a tenth of a second,
+    and a command asks for all of a folder several times."""
+    return read_train_config(file)
 
 
 def entries(folder: Path) -> list[Entry]:

@@ -78,7 +78,11 @@ def test_wheel_holds_code_and_data(wheel: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", ["import tpsrl; env = gymnasium.make('tpsrl/Pick-v0')", "env = gymnasium.make('tpsrl:tpsrl/Pick-v0')"]
+    "make",
+    [
+        "import tpsrl; env = gymnasium.make('tpsrl/Pick-v0')",
+        pytest.param("env = gymnasium.make('tpsrl:tpsrl/Pick-v0')", marks=pytest.mark.slow),
+    ],
 )
 def test_gymnasium_makes_the_installed_environments(wheel: Path, tmp_path: Path, make: str) -> None:
     """From the wheel alone, elsewhere, without loading what learns, and without a warning."""

@@ -16,7 +16,7 @@ from configs.schema import read_train_config
 from eval.evaluate import Request, evaluate
 from eval.model_card import card_text
 from planner.agent import Agent, AgentError, check_agent
-from planner.zoo import ZOO, entries, find
+from planner.zoo import ZOO, ZooError, entries, find, run_entry
 from skills import TASKS
 from skills.navigator import NAVIGATION_ZOO
 
@@ -34,6 +34,21 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             command = ["train-skill", "close_fridge", "--no-nav", "--out", str(out), *more]
             assert run(command, monkeypatch) == 0
     return out
+
+
+def test_a_configuration_that_is_known_is_read_again_once_it_changes(tmp_path: Path) -> None:
+    folder = tmp_path / "pick"
+    shutil.copytree(ZOO / "pick_nav_laser", folder)
+    entry = run_entry(folder)
+    assert entry.config.action_repeat == 3
+    entry.config.action_repeat = 9  # a copy of its own
+    assert run_entry(folder).config.action_repeat == 3
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("action_repeat: 3", "action_repeat: 4"))
+    assert run_entry(folder).config.action_repeat == 4
+    config.unlink()
+    with pytest.raises(ZooError, match="holds no run"):
+        run_entry(folder)
 
 
 def test_publishing_lists_measures_and_plays(

@@ -131,7 +131,12 @@ def wait_until_empty(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize(
     ("number", "workers", "to_all"),
-    [(signal.SIGINT, 2, True), (signal.SIGTERM, 1, False), (signal.SIGTERM, 2, False), (signal.SIGTERM, 2, True)],
+    [
+        (signal.SIGINT, 2, True),
+        (signal.SIGTERM, 1, False),
+        pytest.param(signal.SIGTERM, 2, False, marks=pytest.mark.slow),
+        (signal.SIGTERM, 2, True),
+    ],
     ids=["Ctrl-C", "SIGTERM, one process", "SIGTERM, two workers", "SIGTERM to all processes"],
 )
 def test_signals_end_with_the_table_and_exit_code_0(

@@ -97,9 +97,13 @@ def test_three_processes_learn_a_stochastic_policy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [{"critic": "c51", "support_min": -8.0, "support_max": 1.0}, {"learner": "sac", "entropy_coef": 0.01}],
+    "case",
+    [
+        pytest.param({"critic": "c51", "support_min": -8.0, "support_max": 1.0}, marks=pytest.mark.slow),
+        {"learner": "sac", "entropy_coef": 0.01},
+    ],
     ids=["ddpg, c51", "sac"],
-)  # fmt: skip
+)
 def test_the_sequential_baselines_solve_it(case: dict[str, Any]) -> None:
     trained = trainer(replace(CONFIG, parallel=False, **case))
     trained.train()
@@ -212,8 +216,11 @@ def make_another(file: Path) -> None:
     file.with_suffix(".new").replace(file)
 
 
-@pytest.mark.parametrize("parallel", [True, False])
-@pytest.mark.parametrize("happens", [lose, damage, empty, make_another])
+@pytest.mark.parametrize(
+    ("happens", "parallel"),
+    [*((happens, False) for happens in (lose, damage, empty, make_another)), (damage, True)]
+    + [pytest.param(happens, True, marks=pytest.mark.slow) for happens in (lose, empty, make_another)],
+)
 def test_a_lost_replay_is_filled_anew(tmp_path: Path, happens: Callable[[Path], None], parallel: bool) -> None:
     trainer(replace(SHORT, total_steps=640, parallel=parallel), tmp_path).train()
     before = checkpoint.load(tmp_path / "checkpoint.pt")

@@ -207,7 +207,9 @@ class Noted(Walk):
         return super().reset(seed=seed, options=options)
 
 
-@pytest.mark.parametrize("case", [{"overlap": True}, {"scheduler": "async"}], ids=["overlap", "async"])
+@pytest.mark.parametrize(
+    "case", [{"overlap": True}, pytest.param({"scheduler": "async"}, marks=pytest.mark.slow)], ids=["overlap", "async"]
+)
 def test_what_starts_afresh_plays_other_episodes(tmp_path: Path, case: dict[str, Any]) -> None:
     seeds = tmp_path / "seeds"
     make, sessions = partial(Noted, seeds), []
