@@ -210,7 +210,7 @@ def typed_config(schema: type[Any], composed: DictConfig) -> Any:
 
 @lru_cache(maxsize=8)
 def _structured(schema: type[Any]) -> Any:
-    """Return a dataclass as OmegaConf has it, kept: it takes a third of a configuration's time, and is merged by copy."""
+    """Return a dataclass as OmegaConf has it, kept: a third of a configuration's time. It is merged by copy."""
     return OmegaConf.structured(schema)
 
 
