@@ -50,7 +50,8 @@ def run_entry(folder: Path) -> Entry:
     """Return the policy that a training run's folder, or one of the zoo's, holds. Raises `ZooError`."""
     file = folder / CONFIG
     try:
-        config = deepcopy(_config(file, (file.stat().st_mtime_ns, file.stat().st_size) if file.is_file() else None))
+        now = file.stat() if file.is_file() else None
+        config = deepcopy(_config(file, now and (now.st_mtime_ns, now.st_size)))
     except ConfigError as error:
         raise ZooError(str(error)) from error
     if config.skill not in TASKS:

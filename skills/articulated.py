@@ -142,9 +142,8 @@ class Articulated(SkillTask[ArticulatedState]):
         near = grid.cells_near(before, FLOOR_MAX_M) if turned else grid.largest_component
         if kind == "chain" and self.base_movement:
             for pose in handover_poses(grid, rng, handle, self._before(handle, outward)):
-                if not near[grid.cell(*pose[:2])]:
-                    continue
-                if abs(math.remainder(facing(handle, pose) - outward, math.tau)) < HANDOVER_RAD:
+                aside = abs(math.remainder(facing(handle, pose) - outward, math.tau))
+                if near[grid.cell(*pose[:2])] and aside < HANDOVER_RAD:
                     yield Start(replace(episode, robot=pose), goal)
             return
         fixed = (against_wall(articulation) and self.fixed_corner_boxes_m) or self.fixed_boxes_m
